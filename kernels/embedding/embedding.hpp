@@ -1,0 +1,20 @@
+// Token embedding: a row of the table for every token.
+//
+//   table [V, D] bf16 or f32 · tokens [T] i32, each in [0, V) (checked on the host by the data pipeline) · out [T, D], table's dtype
+//   bytes forward: 2·T·D·size; backward: T·D·size read, and each touched row of dtable read and written.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/runtime.hpp"
+
+namespace mylos::kernels {
+
+void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
+
+// dtable[v] += sum over t with tokens[t] == v of dout[t], summed in fp32 in the order of t: the same bits in every run.
+// dtable [V, D] bf16 or f32 (may differ from dout's dtype). workspace: at least embedding_backward_workspace bytes (u8).
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary);
+void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace, const Tensor& dtable);
+
+}  // namespace mylos::kernels

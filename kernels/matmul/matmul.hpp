@@ -1,0 +1,40 @@
+// Matrix product C = alpha · op(A) · op(B) + beta · C, row-major, accumulated in fp32.
+//
+//   op(A) [M, L], op(B) [L, N], C [M, N]; rows may be strided, the last dimension is dense. A and B share a dtype (f32 or
+//   bf16), C is f32 or bf16. beta 0 never reads C. FLOPs 2·M·N·L.
+// Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU, f32), oneDNN (CPU, bf16, when built in),
+// cuBLASLt (CUDA). `automatic` takes the fastest present; tests name the others to compare.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/runtime.hpp"
+
+namespace mylos::kernels {
+
+enum class Transpose { no, yes };
+enum class MatmulProvider { automatic, reference, blas, onednn, cublaslt };
+
+struct MatmulOptions {
+  Transpose a = Transpose::no;
+  Transpose b = Transpose::no;
+  float alpha = 1.0f;
+  float beta = 0.0f;
+  MatmulProvider provider = MatmulProvider::automatic;
+};
+
+// Bytes of workspace that matmul wants for this device (the same for all shapes; 0 on a CPU without conversions).
+std::int64_t matmul_workspace();
+bool has_provider(MatmulProvider provider, DType dtype);
+void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& workspace,
+            const Tensor& c);
+
+// The three products of a linear layer y = x · wᵀ with w [out, in]:
+// y [T, out];  dx = dy · w (beta 1 adds to dx);  dw (+)= dyᵀ · x.
+void linear_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace, const Tensor& y);
+void linear_backward_input(const Stream& stream, const Tensor& dy, const Tensor& w, bool accumulate, const Tensor& workspace,
+                           const Tensor& dx);
+void linear_backward_weight(const Stream& stream, const Tensor& dy, const Tensor& x, bool accumulate, const Tensor& workspace,
+                            const Tensor& dw);
+
+}  // namespace mylos::kernels

@@ -1,0 +1,23 @@
+// The few calls of the runtime that touch Kokkos; runtime.cpp checks and counts before it calls them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tensor/runtime.hpp"
+
+namespace mylos::device {
+
+void start(const RuntimeOptions& options);
+void stop();
+bool may_start();
+DeviceInfo info();
+void* allocate(std::int64_t bytes, const std::string& label);  // nullptr when there is none left
+void release(void* p);
+void copy_in(const Stream& stream, const void* host, void* device, std::int64_t bytes);
+void copy_out(const Stream& stream, const void* device, void* host, std::int64_t bytes);
+void copy_within(const Stream& stream, const void* source, void* destination, std::int64_t bytes);
+void zero(const Stream& stream, void* p, std::int64_t bytes);
+
+}  // namespace mylos::device

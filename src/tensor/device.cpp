@@ -1,0 +1,100 @@
+#include "tensor/detail/device.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "tensor/detail/exec.hpp"
+
+namespace mylos {
+namespace device {
+namespace {
+
+using DeviceBytes = Kokkos::View<unsigned char*, Memory, Kokkos::MemoryUnmanaged>;
+using HostBytes = Kokkos::View<unsigned char*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+DeviceBytes on_device(const void* p, std::int64_t n) {
+  return DeviceBytes(static_cast<unsigned char*>(const_cast<void*>(p)), std::size_t(n));
+}
+HostBytes on_host(const void* p, std::int64_t n) {
+  return HostBytes(static_cast<unsigned char*>(const_cast<void*>(p)), std::size_t(n));
+}
+
+[[maybe_unused]] std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.size(), line.find(':') + 2));
+  return "unknown CPU";
+}
+
+}  // namespace
+
+bool may_start() { return !Kokkos::is_initialized() && !Kokkos::is_finalized(); }
+
+void start(const RuntimeOptions& options) {
+  Kokkos::InitializationSettings settings;
+  settings.set_disable_warnings(true);
+  if (options.threads > 0) settings.set_num_threads(options.threads);
+  if (kOnGpu) settings.set_device_id(options.device_id);
+  Kokkos::initialize(settings);
+}
+
+void stop() { Kokkos::finalize(); }
+
+DeviceInfo info() {
+  DeviceInfo r;
+  r.backend = Exec::name();
+  r.concurrency = Exec().concurrency();
+  r.is_gpu = kOnGpu;
+#if defined(KOKKOS_ENABLE_CUDA)
+  r.name = Exec().cuda_device_prop().name;
+  r.memory_bytes = std::int64_t(Exec().cuda_device_prop().totalGlobalMem);
+#else
+  r.name = cpu_name();
+  r.memory_bytes = std::int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+#endif
+  return r;
+}
+
+void* allocate(std::int64_t bytes, const std::string& label) {
+  try {
+    return Kokkos::kokkos_malloc<Memory>(label, std::size_t(bytes));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+void release(void* p) { Kokkos::kokkos_free<Memory>(p); }
+
+void copy_in(const Stream& stream, const void* host, void* device, std::int64_t bytes) {
+  Kokkos::deep_copy(exec_of(stream), on_device(device, bytes), on_host(host, bytes));
+}
+void copy_out(const Stream& stream, const void* device, void* host, std::int64_t bytes) {
+  Kokkos::deep_copy(exec_of(stream), on_host(host, bytes), on_device(device, bytes));
+}
+void copy_within(const Stream& stream, const void* source, void* destination, std::int64_t bytes) {
+  Kokkos::deep_copy(exec_of(stream), on_device(destination, bytes), on_device(source, bytes));
+}
+void zero(const Stream& stream, void* p, std::int64_t bytes) {
+  Kokkos::deep_copy(exec_of(stream), on_device(p, bytes), static_cast<unsigned char>(0));
+}
+
+}  // namespace device
+
+Stream::Stream() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  cudaStream_t s = nullptr;
+  check_plain(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess, "a CUDA stream could not be made");
+  impl_ = std::make_unique<Impl>(Impl{Exec(s, Kokkos::Impl::ManageStream::yes)});
+#else
+  impl_ = std::make_unique<Impl>(Impl{Exec()});
+#endif
+}
+Stream::~Stream() = default;
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+
+void Stream::fence() const { impl_->exec.fence("mylos::stream::fence"); }
+
+}  // namespace mylos
