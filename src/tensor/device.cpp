@@ -80,6 +80,14 @@ void zero(const Stream& stream, void* p, std::int64_t bytes) {
   Kokkos::deep_copy(exec_of(stream), on_device(p, bytes), static_cast<unsigned char>(0));
 }
 
+void* native_stream([[maybe_unused]] const Stream& stream) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  return exec_of(stream).cuda_stream();
+#else
+  return nullptr;
+#endif
+}
+
 }  // namespace device
 
 Stream::Stream() {

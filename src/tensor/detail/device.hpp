@@ -19,5 +19,6 @@ void copy_in(const Stream& stream, const void* host, void* device, std::int64_t 
 void copy_out(const Stream& stream, const void* device, void* host, std::int64_t bytes);
 void copy_within(const Stream& stream, const void* source, void* destination, std::int64_t bytes);
 void zero(const Stream& stream, void* p, std::int64_t bytes);
+void* native_stream(const Stream& stream);  // the cudaStream_t for vendor libraries; null on a CPU
 
 }  // namespace mylos::device
