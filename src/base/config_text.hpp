@@ -1,0 +1,13 @@
+// Values as TOML text that reads back to the same bits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mylos {
+
+std::string toml_text(const std::string& value);
+std::string toml_real(double value);
+std::string toml_texts(const std::vector<std::string>& value);
+
+}  // namespace mylos

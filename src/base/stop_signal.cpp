@@ -1,0 +1,42 @@
+#include "base/stop_signal.hpp"
+
+#include <csignal>
+
+#include "base/error.hpp"
+
+namespace mylos {
+namespace {
+volatile std::sig_atomic_t g_received = 0;
+bool g_installed = false;
+
+extern "C" void mylos_on_stop_signal(int signal) { g_received = signal; }
+}  // namespace
+
+struct StopSignal::Saved {
+  struct sigaction interrupt, terminate;
+};
+
+StopSignal::StopSignal() : saved_(nullptr) {
+  check(!g_installed, "a StopSignal is already installed; one run at a time can own SIGINT and SIGTERM");
+  saved_ = new Saved;
+  g_received = 0;
+  struct sigaction action = {};
+  action.sa_handler = mylos_on_stop_signal;
+  // SA_RESETHAND: the second signal takes the default action. SA_RESTART: reads and writes are not cut short.
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &saved_->interrupt);
+  sigaction(SIGTERM, &action, &saved_->terminate);
+  g_installed = true;
+}
+
+StopSignal::~StopSignal() {
+  sigaction(SIGINT, &saved_->interrupt, nullptr);
+  sigaction(SIGTERM, &saved_->terminate, nullptr);
+  delete saved_;
+  g_installed = false;
+}
+
+int StopSignal::received() { return g_received; }
+
+}  // namespace mylos

@@ -1,0 +1,23 @@
+// A clean stop on SIGINT and SIGTERM: the handler only sets a flag, the training loop looks at it between steps.
+// A second signal of the same kind ends the process at once (the default action), so nobody has to wait for a long step.
+#pragma once
+
+namespace mylos {
+
+// Installs the handlers for its lifetime and puts the old ones back. One at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // 0, or the signal (SIGINT, SIGTERM) that asked for the stop.
+  static int received();
+
+ private:
+  struct Saved;
+  Saved* saved_;
+};
+
+}  // namespace mylos
