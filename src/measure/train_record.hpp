@@ -1,0 +1,59 @@
+// The series of a training run in a bundle, and what is computed from them.
+//
+//   TrainRecord record(bundle, {.size = ..., .device = hardware.device_name, .devices = 1, .storage = DType::bf16});
+//   record.step({...}); bundle.maybe_publish();      // each step
+//   record.evaluation({...}); record.status("finished"); bundle.finish();
+//
+// Tables are /samples/steps and /samples/evaluation. Before each publish, /summary gets the steady window, tokens/s over that window
+// and as a median with its 95 % interval, and losses; /derived each MFU under its definition's name, or the reason why there is none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "measure/bundle.hpp"
+#include "measure/mfu.hpp"
+#include "tensor/dtype.hpp"
+
+namespace mylos::measure {
+
+struct StepSample {
+  std::int64_t step = 0;          // 1 is the first optimizer step
+  double loss = 0;                // nats a token, mean over the step's valid tokens
+  double grad_norm = 0;           // before clipping
+  double learning_rate = 0;
+  std::int64_t tokens = 0;        // processed in this step, on all devices
+  std::int64_t valid_tokens = 0;  // that counted in the loss
+  double step_time_s = 0;         // wall time, data wait included, evaluation and checkpoints not
+  double data_wait_s = 0;
+};
+
+struct EvaluationSample {
+  std::int64_t step = 0;  // optimizer steps taken before
+  double loss = 0;        // nats a token on validation data
+  double bits_per_byte = 0;  // NaN when the bytes of the text are not known
+  std::int64_t tokens = 0;
+  double time_s = 0;
+};
+
+struct RunFacts {
+  ModelSize size;
+  std::string device;        // Hardware::device_name
+  std::int64_t devices = 1;
+  DType storage = DType::f32;  // bf16: MFU against the bf16 peak; f32: against tf32
+};
+
+class TrainRecord {
+ public:
+  TrainRecord(Bundle& bundle, const RunFacts& facts);  // the bundle must outlive it and is not copied
+  void step(const StepSample& sample);
+  void evaluation(const EvaluationSample& sample);
+  // "running" (set by the constructor), "finished", "stopped" (by a signal), "failed: <why>"
+  void status(const std::string& status);
+
+ private:
+  Bundle& bundle_;
+  int steps_, evaluations_;
+};
+
+}  // namespace mylos::measure
