@@ -1,0 +1,38 @@
+// Where the tokens of a run come from: the section [data].
+//
+//   DataConfig c;  ...bind...                                     // keys train, validation, dtype, tokenizer, ...
+//   TokenSource train(c.train, stated_dtype(c), model.vocab);
+//   SampleSet samples(train, sample_options(c, train, sequence));  // validation: sample_options(c, v, S, false)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/config.hpp"
+#include "tensor/dtype.hpp"
+
+namespace mylos::data {
+
+// How elements of .bin files are stored: as their sidecar says, or as stated here.
+enum class StatedDType { sidecar, u16, u32 };
+
+struct DataConfig {
+  std::vector<std::string> train;       // files and globs, sorted by name
+  std::vector<std::string> validation;  // the same; empty: no evaluation
+  StatedDType dtype = StatedDType::sidecar;
+  std::string tokenizer;               // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
+  bool documents = false;              // attention, positions and loss stop at document boundaries
+  std::int64_t document_token = -1;    // the token that ends a document; -1: the sidecar's end_of_text
+  bool shuffle = true;
+  std::int64_t seed = 1;
+  std::int64_t prefetch = 4;           // batches made ahead by the loader's thread; 0: made when asked for
+};
+
+void bind(ConfigBinder& keys, DataConfig& config);
+
+// None when the sidecar says.
+std::optional<DType> stated_dtype(const DataConfig& config);
+
+}  // namespace mylos::data
