@@ -1,0 +1,38 @@
+// One decoder block: forward, recomputation of what was not kept, backward. The residual add is deferred: a block leaves its
+// feed-forward output in `branch`, and the next norm (the next block's first, or the final one) adds it to x_mid in the same pass.
+#pragma once
+
+#include "model/buffers.hpp"
+#include "model/transformer.hpp"
+
+namespace mylos::model {
+
+// What every block of a step shares.
+struct BlockContext {
+  const Stream& stream;
+  const ModelConfig& model;
+  const ExecutionConfig& execution;
+  const Buffers& shared;
+  const Batch& batch;
+};
+
+// x and h1 are there when it starts; the block's feed-forward output is in shared.branch when it ends.
+void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b);
+
+// Computes the tensors that the policy does not keep from those that it keeps; the same bits as the forward pass.
+void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b);
+
+// shared.stream_gradient: gradient of the residual stream after the block on entry, before the block on return.
+// Parameter gradients are added to `g`, or overwrite it unless `accumulate`.
+void block_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate, const BlockParameters& g);
+
+// The windows of one projection buffer that attention reads or writes: q [B, S, H, h], k and v [B, S, K, h].
+struct Heads {
+  Tensor q, k, v;
+};
+// qk none: q and k lie in qkv too.
+Heads heads_of(const BlockContext& c, const Tensor& qkv, const Tensor& qk);
+// [T, N, h] window on heads [first, first + count) of rows that hold heads side by side.
+Tensor head_rows(const BlockContext& c, const Tensor& rows, std::int64_t first, std::int64_t count);
+
+}  // namespace mylos::model

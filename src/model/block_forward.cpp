@@ -1,0 +1,84 @@
+#include "kernels/attention/attention.hpp"
+#include "kernels/matmul/matmul.hpp"
+#include "kernels/rms_norm/rms_norm.hpp"
+#include "kernels/rope/rope.hpp"
+#include "kernels/swiglu/swiglu.hpp"
+#include "model/block.hpp"
+
+namespace mylos::model {
+namespace {
+
+// qkv as projected -> q and k ready for attention. With qk_norm the norm's input must survive for its backward pass, so
+// the normed q|k goes elsewhere; else RoPE rotates in place. `rstd_known` is for recomputation.
+void normalize_and_rotate(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool rstd_known) {
+  const ModelConfig& m = c.model;
+  const Tensor rotated = m.qk_norm ? b.qk : b.qkv;
+  if (m.qk_norm) {
+    const Tensor q = head_rows(c, b.qkv, 0, m.heads), k = head_rows(c, b.qkv, m.heads, m.kv_heads);
+    const Tensor q_out = head_rows(c, b.qk, 0, m.heads), k_out = head_rows(c, b.qk, m.heads, m.kv_heads);
+    if (rstd_known) {
+      kernels::rms_norm_apply(c.stream, q, w.q_norm, b.rstd_q, q_out);
+      kernels::rms_norm_apply(c.stream, k, w.k_norm, b.rstd_k, k_out);
+    } else {
+      kernels::rms_norm_forward(c.stream, q, w.q_norm, float(m.norm_eps), q_out, b.rstd_q);
+      kernels::rms_norm_forward(c.stream, k, w.k_norm, float(m.norm_eps), k_out, b.rstd_k);
+    }
+  }
+  kernels::rope(c.stream, kernels::RopeDirection::forward, c.shared.rope_table, c.batch.positions,
+                head_rows(c, rotated, 0, m.heads + m.kv_heads));
+}
+
+void attend(const BlockContext& c, const BlockBuffers& b) {
+  const Heads in = heads_of(c, b.qkv, b.qk);
+  const Tensor out = b.attention.reshape({c.execution.batch, c.execution.sequence, c.model.heads, c.model.head_size});
+  kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.document_start, c.shared.attention_forward, out, b.lse);
+}
+
+void project_and_norm(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+  kernels::linear_forward(c.stream, b.attention, w.output, c.shared.matmul, c.shared.branch);
+  kernels::residual_rms_norm_forward(c.stream, c.shared.branch, b.x, w.ffn_norm, float(c.model.norm_eps), b.x_mid, b.h2, b.rstd2);
+}
+
+}  // namespace
+
+Tensor head_rows(const BlockContext& c, const Tensor& rows, std::int64_t first, std::int64_t count) {
+  const std::int64_t h = c.model.head_size;
+  return rows.reshape({rows.extent(0), rows.extent(1) / h, h}).slice(1, first, first + count);
+}
+
+Heads heads_of(const BlockContext& c, const Tensor& qkv, const Tensor& qk) {
+  const std::int64_t B = c.execution.batch, S = c.execution.sequence, H = c.model.heads, K = c.model.kv_heads, h = c.model.head_size;
+  const Tensor all = qkv.reshape({B, S, H + 2 * K, h});
+  const Tensor rotated = qk ? qk.reshape({B, S, H + K, h}) : all;
+  return {rotated.slice(2, 0, H), rotated.slice(2, H, H + K), all.slice(2, H + K, H + 2 * K)};
+}
+
+void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+  kernels::linear_forward(c.stream, b.h1, w.qkv, c.shared.matmul, b.qkv);
+  normalize_and_rotate(c, w, b, false);
+  attend(c, b);
+  project_and_norm(c, w, b);
+  kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
+  kernels::swiglu_forward(c.stream, b.gate_up, b.product);
+  kernels::linear_forward(c.stream, b.product, w.down, c.shared.matmul, c.shared.branch);
+}
+
+void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+  const Kept keep = kept(c.execution.recompute);
+  if (!keep.norms) kernels::rms_norm_apply(c.stream, b.x, w.attention_norm, b.rstd1, b.h1);
+  if (!keep.qkv) {
+    kernels::linear_forward(c.stream, b.h1, w.qkv, c.shared.matmul, b.qkv);
+    normalize_and_rotate(c, w, b, false);
+  } else if (!keep.norms && c.model.qk_norm) {
+    normalize_and_rotate(c, w, b, true);
+  }
+  if (!keep.attention) attend(c, b);
+  if (!keep.residual)
+    project_and_norm(c, w, b);
+  else if (!keep.norms)
+    kernels::rms_norm_apply(c.stream, b.x_mid, w.ffn_norm, b.rstd2, b.h2);
+  if (!keep.gate_up) kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
+  if (!keep.product) kernels::swiglu_forward(c.stream, b.gate_up, b.product);
+}
+
+}  // namespace mylos::model
