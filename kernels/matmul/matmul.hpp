@@ -2,8 +2,9 @@
 //
 //   op(A) [M, L], op(B) [L, N], C [M, N]; rows may be strided, the last dimension is dense. A and B share a dtype (f32 or
 //   bf16), C is f32 or bf16. beta 0 never reads C. FLOPs 2·M·N·L.
-// Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU, f32), oneDNN (CPU, bf16, when built in),
-// cuBLASLt (CUDA). `automatic` takes the fastest present; tests name the others to compare.
+// Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU; bf16 through fp32 panels), oneDNN (CPU, f32, and bf16
+// where the CPU has instructions for it; when built in), cuBLASLt (CUDA). `automatic` takes the fastest present; tests name the
+// others to compare. A product of f32 matrices stored as bf16 is the reference's and OpenBLAS' only.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct MatmulOptions {
   MatmulProvider provider = MatmulProvider::automatic;
 };
 
-// Bytes of workspace that matmul wants for this device (the same for all shapes; 0 on a CPU without conversions).
+// Bytes of workspace that matmul wants for this device (the same for all shapes), 256-byte aligned.
 std::int64_t matmul_workspace();
 bool has_provider(MatmulProvider provider, DType dtype);
 void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& workspace,

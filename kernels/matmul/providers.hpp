@@ -1,0 +1,56 @@
+// What matmul.cpp hands to a provider: one checked product, and the providers themselves. Not for use outside this folder.
+//
+// A stored matrix is row-major with `stride` elements from row to row; a transposed operand is stored [L, M] (A) or [N, L] (B).
+// Every provider computes C = alpha · op(A) · op(B) + beta · C for M, N, L >= 1 and never reads C when beta is 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matmul/matmul.hpp"
+
+namespace mylos::kernels::detail {
+
+struct StoredMatrix {
+  void* data;
+  std::int64_t stride;
+};
+
+struct Product {
+  std::int64_t m, n, l;
+  bool transpose_a, transpose_b;
+  float alpha, beta;
+  DType in, out;
+  StoredMatrix a, b, c;
+};
+
+// Panels of 1024 x 1024 fp32 for A, B and C: bf16 products without a bf16 library convert through them (12 MiB).
+inline constexpr std::int64_t kPanelSide = 1024;
+inline constexpr std::int64_t kPanelBytes = kPanelSide * kPanelSide * std::int64_t(sizeof(float));
+// What NVIDIA recommends for cuBLASLt on Hopper: 32 MiB, 256-byte aligned.
+inline constexpr std::int64_t kCublasLtWorkspace = std::int64_t(32) << 20;
+
+// matmul_kokkos.cpp
+bool on_gpu();
+void* native_stream(const Stream& stream);  // the cudaStream_t; nullptr on a CPU
+int device_index();                         // the CUDA device of this process; 0 on a CPU
+void reference_product(const Stream& stream, const Product& p);
+// C = beta · C, what a product with L = 0 is.
+void scale(const Stream& stream, const Product& p);
+// panel [rows, columns] (dense f32) = bf16 matrix.
+void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, std::int64_t columns, float* panel);
+// bf16 matrix = panel + beta · matrix.
+void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta, StoredMatrix target);
+
+// blas.cpp: f32 directly; bf16 operands, and a bf16 C, through the panels.
+bool blas_needs_panels(const Product& p);
+void blas_product(const Stream& stream, const Product& p, void* panels);
+
+// onednn.cpp, with MYLOS_ONEDNN
+bool onednn_is_fast(DType dtype);  // this CPU has instructions for it
+void onednn_product(const Product& p);
+
+// cublaslt.cpp, with MYLOS_CUBLASLT
+void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes);
+
+}  // namespace mylos::kernels::detail
