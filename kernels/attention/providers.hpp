@@ -1,0 +1,55 @@
+// What stands behind the attention op: providers that take plain addresses and strides, checked before by attention.cpp.
+//
+// portable: Kokkos teams, the GPU's fallback and the reference for vendor kernels; it runs on the CPU too (tests do).
+// cpu: vector code on packed fp32 tiles, one task a thread; the fast path of CPU builds.
+// Both are deterministic; neither allocates. Forward reads q, k, v and writes out, lse; backward reads out, lse, dout too.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/attention.hpp"
+#include "tensor/runtime.hpp"
+
+namespace mylos::kernels::attention {
+
+// A [B, S, N, h] window: element strides of batch, token and head; the last dimension is dense.
+struct Window {
+  void* data = nullptr;
+  std::int64_t batch = 0, token = 0, head = 0;
+};
+
+struct Arguments {
+  AttentionShape shape{};
+  DType dtype = DType::f32;
+  Window q, k, v, out, dout, dq, dk, dv;
+  const std::int32_t* document_start = nullptr;  // [B, S] or none
+  float* lse = nullptr;                          // [B, H, S]
+  void* workspace = nullptr;
+  std::int64_t workspace_bytes = 0;
+};
+
+inline constexpr std::int64_t kMaxHeadSize = 256;
+
+namespace portable {
+std::int64_t workspace_bytes(const AttentionShape& shape, bool backward);
+void forward(const Stream& stream, const Arguments& a);
+void backward(const Stream& stream, const Arguments& a);
+}  // namespace portable
+
+namespace cpu {
+std::int64_t workspace_bytes(const AttentionShape& shape, bool backward, int threads);
+void forward(const Stream& stream, const Arguments& a);
+void backward(const Stream& stream, const Arguments& a);
+}  // namespace cpu
+
+// The op as the public header states it, by a named provider instead of the default one.
+enum class Provider { portable, cpu };
+Provider default_provider();
+std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward);
+void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);
+void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& workspace,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv);
+
+}  // namespace mylos::kernels::attention

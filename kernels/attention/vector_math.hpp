@@ -1,0 +1,49 @@
+// fp32 vectors of the widest registers that the build's instruction set has, and 2^x on them.
+// GCC's and Clang's vector extension: one source for AVX-512, AVX2 and the baseline, no intrinsics.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace mylos::kernels::attention {
+
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX__)
+inline constexpr int kLanes = 8;
+#else
+inline constexpr int kLanes = 4;
+#endif
+
+using Vec = float __attribute__((vector_size(kLanes * 4)));
+using IntVec = std::int32_t __attribute__((vector_size(kLanes * 4)));
+
+// Addresses are multiples of the vector's size: rows of packed tiles are whole vectors in an aligned workspace.
+inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline IntVec load(const std::int32_t* p) { return *reinterpret_cast<const IntVec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+inline Vec splat(float x) { return x - Vec{}; }
+inline IntVec splat(std::int32_t x) { return x - IntVec{}; }
+
+// 2^x, relative error below 1.5e-7 for x in [-126, 127.5); 0 below -126 (so 2^-inf is 0), inf above 127.5, NaN stays NaN.
+// x = n + f with |f| <= 1/2; 2^f by the degree-6 Chebyshev interpolant (its own error 2.5e-9), 2^n by building the exponent.
+inline Vec exp2_of(Vec x) {
+  const Vec clamped = x > splat(128.0f) ? splat(128.0f) : x;
+  const Vec shifted = clamped + splat(12582912.0f);  // 1.5 * 2^23: the sum's low bits are round(x)
+  const Vec f = clamped - (shifted - splat(12582912.0f));
+  Vec p = splat(0.00015461444724808513f);
+  p = p * f + splat(0.0013400428177711937f);
+  p = p * f + splat(0.00961805667843204f);
+  p = p * f + splat(0.05550327226669895f);
+  p = p * f + splat(0.24022650922289554f);
+  p = p * f + splat(0.6931472067028329f);
+  p = p * f + splat(1.0f);
+  IntVec n;
+  std::memcpy(&n, &shifted, sizeof n);
+  n = (n + 127) << 23;
+  Vec scale;
+  std::memcpy(&scale, &n, sizeof scale);
+  return x < splat(-126.0f) ? Vec{} : p * scale;
+}
+
+}  // namespace mylos::kernels::attention
