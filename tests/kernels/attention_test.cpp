@@ -1,0 +1,335 @@
+// Attention against an fp64 reference with an analytic gradient (itself held by finite differences), for every provider.
+#include "kernels/attention/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "kernels/attention/providers.hpp"
+#include "support/host_tensor.hpp"
+
+namespace mylos::test {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::attention::Provider;
+
+struct Values {
+  HostTensor q, k, v, dout;
+};
+struct Results {
+  HostTensor out, lse, dq, dk, dv;
+};
+
+Values random_values(const AttentionShape& s, std::uint64_t seed, double std_dev = 1.0) {
+  return {random_normal({s.batch, s.sequence, s.heads, s.head_size}, seed + 1, std_dev),
+          random_normal({s.batch, s.sequence, s.kv_heads, s.head_size}, seed + 2, std_dev),
+          random_normal({s.batch, s.sequence, s.kv_heads, s.head_size}, seed + 3),
+          random_normal({s.batch, s.sequence, s.heads, s.head_size}, seed + 4)};
+}
+
+Values rounded(const Values& x, DType dtype) {
+  return {x.q.rounded(dtype), x.k.rounded(dtype), x.v.rounded(dtype), x.dout.rounded(dtype)};
+}
+
+// Documents of random length, every fifth of a single token.
+std::vector<std::int32_t> random_documents(const AttentionShape& s, std::uint64_t seed) {
+  std::vector<std::int32_t> start(std::size_t(s.batch * s.sequence));
+  const std::vector<std::int32_t> draw = random_ints(s.batch * s.sequence, 0, 1 << 30, seed);
+  const std::int32_t longest = std::int32_t(std::max<std::int64_t>(1, s.sequence / 2));
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t i = 0; i < s.sequence;) {
+      const std::int32_t d = draw[std::size_t(b * s.sequence + i)];
+      const std::int64_t end = std::min(s.sequence, i + (d % 5 == 0 ? 1 : 1 + d % longest));
+      for (const std::int64_t first = i; i < end; ++i) start[std::size_t(b * s.sequence + i)] = std::int32_t(first);
+    }
+  return start;
+}
+
+Results reference(const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents) {
+  const std::int64_t S = s.sequence, h = s.head_size;
+  Results r{zeros(x.q.shape), zeros({s.batch, s.heads, S}), zeros(x.q.shape), zeros(x.k.shape), zeros(x.k.shape)};
+  const double scale = 1.0 / std::sqrt(double(h));
+  const auto dot = [h](const HostTensor& a, std::int64_t i, const HostTensor& b, std::int64_t j) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < h; ++d) sum += a[i + d] * b[j + d];
+    return sum;
+  };
+  std::vector<double> p(static_cast<std::size_t>(S));
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t head = 0; head < s.heads; ++head)
+      for (std::int64_t i = 0; i < S; ++i) {
+        const std::int64_t row = ((b * S + i) * s.heads + head) * h;
+        const auto key = [&](std::int64_t j) { return ((b * S + j) * s.kv_heads + head / (s.heads / s.kv_heads)) * h; };
+        const std::int64_t first = documents.empty() ? 0 : documents[std::size_t(b * S + i)];
+        double largest = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
+        for (std::int64_t j = first; j <= i; ++j) largest = std::max(largest, p[std::size_t(j)] = scale * dot(x.q, row, x.k, key(j)));
+        for (std::int64_t j = first; j <= i; ++j) sum += std::exp(p[std::size_t(j)] - largest);
+        r.lse[(b * s.heads + head) * S + i] = largest + std::log(sum);
+        for (std::int64_t j = first; j <= i; ++j) {
+          p[std::size_t(j)] = std::exp(p[std::size_t(j)] - largest) / sum;
+          for (std::int64_t d = 0; d < h; ++d) r.out[row + d] += p[std::size_t(j)] * x.v[key(j) + d];
+          delta += p[std::size_t(j)] * dot(x.dout, row, x.v, key(j));
+        }
+        for (std::int64_t j = first; j <= i; ++j) {
+          const double ds = scale * p[std::size_t(j)] * (dot(x.dout, row, x.v, key(j)) - delta);
+          for (std::int64_t d = 0; d < h; ++d) {
+            r.dq[row + d] += ds * x.k[key(j) + d];
+            r.dk[key(j) + d] += ds * x.q[row + d];
+            r.dv[key(j) + d] += p[std::size_t(j)] * x.dout[row + d];
+          }
+        }
+      }
+  return r;
+}
+
+HostTensor join_heads(const std::vector<const HostTensor*>& parts) {
+  const std::int64_t tokens = parts[0]->shape[0] * parts[0]->shape[1], h = parts[0]->shape[3];
+  std::int64_t heads = 0;
+  for (const HostTensor* p : parts) heads += p->shape[2];
+  HostTensor joined = zeros({parts[0]->shape[0], parts[0]->shape[1], heads, h});
+  std::int64_t at = 0;
+  for (const HostTensor* p : parts) {
+    const std::int64_t width = p->shape[2] * h;
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t d = 0; d < width; ++d) joined[t * heads * h + at + d] = (*p)[t * width + d];
+    at += width;
+  }
+  return joined;
+}
+
+HostTensor heads_of(const HostTensor& joined, std::int64_t first, std::int64_t count) {
+  const std::int64_t tokens = joined.shape[0] * joined.shape[1], heads = joined.shape[2], h = joined.shape[3];
+  HostTensor part = zeros({joined.shape[0], joined.shape[1], count, h});
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t d = 0; d < count * h; ++d) part[t * count * h + d] = joined[(t * heads + first) * h + d];
+  return part;
+}
+
+// A workspace of exactly the size asked for, with bytes behind it that must survive.
+class GuardedWorkspace {
+ public:
+  explicit GuardedWorkspace(std::int64_t bytes) : bytes_(bytes), all_(empty_device({bytes + kGuard}, DType::u8)) {}
+  Tensor tensor() const { return all_.tensor.slice(0, 0, bytes_); }
+  void expect_untouched(const Stream& stream) const {
+    const std::vector<std::uint8_t> raw = raw_bytes(stream, all_.tensor);
+    EXPECT_TRUE(std::all_of(raw.begin() + bytes_, raw.end(), [](std::uint8_t x) { return x == 0xFF; })) << "written behind the workspace";
+  }
+
+ private:
+  static constexpr std::int64_t kGuard = 4096;
+  std::int64_t bytes_;
+  DeviceTensor all_;
+};
+
+enum class Memory { fused, dense };  // q|k|v as windows of one buffer [B, S, H + 2K, h], or a buffer each
+
+Results run(Provider provider, const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents, DType dtype,
+            Memory memory) {
+  using namespace kernels::attention;
+  Stream stream;
+  const std::vector<std::int64_t> q_shape = x.q.shape, k_shape = x.k.shape, all_shape = {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size};
+  DeviceTensor all, q, k, v, dall, dq, dk, dv;
+  const auto split = [&](const Tensor& t, DeviceTensor& first, DeviceTensor& second, DeviceTensor& third) {
+    first.tensor = t.slice(2, 0, s.heads);
+    second.tensor = t.slice(2, s.heads, s.heads + s.kv_heads);
+    third.tensor = t.slice(2, s.heads + s.kv_heads, s.heads + 2 * s.kv_heads);
+  };
+  if (memory == Memory::fused) {
+    all = to_device(stream, join_heads({&x.q, &x.k, &x.v}), dtype);
+    split(all.tensor, q, k, v);
+    dall = empty_device(all_shape, dtype);
+    split(dall.tensor, dq, dk, dv);
+  } else {
+    q = to_device(stream, x.q, dtype), k = to_device(stream, x.k, dtype), v = to_device(stream, x.v, dtype);
+    dq = empty_device(q_shape, dtype), dk = empty_device(k_shape, dtype), dv = empty_device(k_shape, dtype);
+  }
+  const DeviceTensor dout = to_device(stream, x.dout, dtype), out = empty_device(q_shape, dtype);
+  const DeviceTensor lse = empty_device({s.batch, s.heads, s.sequence}, DType::f32);
+  DeviceTensor starts;
+  if (!documents.empty()) starts = to_device(stream, documents, {s.batch, s.sequence});
+  const GuardedWorkspace forward_space(workspace_of(provider, s, false)), backward_space(workspace_of(provider, s, true));
+
+  forward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, forward_space.tensor(), out.tensor, lse.tensor);
+  backward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, out.tensor, lse.tensor, dout.tensor,
+                backward_space.tensor(), dq.tensor, dk.tensor, dv.tensor);
+  stream.fence();
+  forward_space.expect_untouched(stream);
+  backward_space.expect_untouched(stream);
+  Results r;
+  r.out = to_host(stream, out.tensor);
+  r.lse = to_host(stream, lse.tensor);
+  if (memory == Memory::fused) {
+    const HostTensor d = to_host(stream, dall.tensor);
+    r.dq = heads_of(d, 0, s.heads), r.dk = heads_of(d, s.heads, s.kv_heads), r.dv = heads_of(d, s.heads + s.kv_heads, s.kv_heads);
+  } else {
+    r.dq = to_host(stream, dq.tensor), r.dk = to_host(stream, dk.tensor), r.dv = to_host(stream, dv.tensor);
+  }
+  return r;
+}
+
+void expect_close(const Results& got, const Results& want, DType dtype) {
+  EXPECT_TRUE(close(got.out, want.out, tolerance_of(dtype))) << "out";
+  EXPECT_TRUE(close(got.lse, want.lse, tolerance_of(DType::f32))) << "lse";
+  EXPECT_TRUE(close(got.dq, want.dq, tolerance_of(dtype))) << "dq";
+  EXPECT_TRUE(close(got.dk, want.dk, tolerance_of(dtype))) << "dk";
+  EXPECT_TRUE(close(got.dv, want.dv, tolerance_of(dtype))) << "dv";
+}
+
+void expect_same_bits(const Results& a, const Results& b) {
+  EXPECT_EQ(a.out.v, b.out.v);
+  EXPECT_EQ(a.lse.v, b.lse.v);
+  EXPECT_EQ(a.dq.v, b.dq.v);
+  EXPECT_EQ(a.dk.v, b.dk.v);
+  EXPECT_EQ(a.dv.v, b.dv.v);
+}
+
+class Attention : public ::testing::TestWithParam<std::tuple<Provider, DType>> {
+ protected:
+  void SetUp() override {
+    if (provider() == Provider::cpu && device_info().is_gpu) GTEST_SKIP() << "the CPU provider cannot see a GPU's memory";
+  }
+  Provider provider() const { return std::get<0>(GetParam()); }
+  DType dtype() const { return std::get<1>(GetParam()); }
+  void expect_reference(const AttentionShape& s, bool documents, Memory memory, std::uint64_t seed) const {
+    SCOPED_TRACE(::testing::Message() << "B " << s.batch << " S " << s.sequence << " H " << s.heads << " K " << s.kv_heads << " h "
+                                      << s.head_size << (documents ? " documents" : "") << (memory == Memory::fused ? " fused" : ""));
+    const Values x = rounded(random_values(s, seed), dtype());
+    const std::vector<std::int32_t> starts = documents ? random_documents(s, seed + 9) : std::vector<std::int32_t>{};
+    expect_close(run(provider(), s, x, starts, dtype(), memory), reference(s, x, starts), dtype());
+  }
+};
+
+TEST_P(Attention, MatchesReferenceForEverySequenceLength) {
+  std::uint64_t seed = test_seed();
+  for (const std::int64_t S : {1, 5, 37, 64, 130, 257})
+    for (const bool documents : {false, true}) expect_reference({2, S, 4, 1, 16}, documents, Memory::fused, seed += 10);
+}
+
+TEST_P(Attention, MatchesReferenceForEveryHeadSize) {
+  std::uint64_t seed = test_seed() + 1000;
+  for (const std::int64_t h : {1, 8, 16, 64, 80, 128, 200, 256}) expect_reference({1, 97, 2, 1, h}, h == 80, Memory::fused, seed += 10);
+}
+
+TEST_P(Attention, MatchesReferenceForEveryGrouping) {
+  std::uint64_t seed = test_seed() + 2000;
+  for (const auto& [H, K] : {std::pair{1, 1}, std::pair{4, 1}, std::pair{6, 2}, std::pair{3, 3}})
+    for (const Memory memory : {Memory::fused, Memory::dense}) expect_reference({3, 130, H, K, 64}, true, memory, seed += 10);
+}
+
+TEST_P(Attention, OneDocumentIsNoneToTheBit) {
+  const AttentionShape s{2, 150, 4, 2, 24};
+  const Values x = random_values(s, test_seed());
+  const std::vector<std::int32_t> one(std::size_t(s.batch * s.sequence), 0);
+  expect_same_bits(run(provider(), s, x, one, dtype(), Memory::fused), run(provider(), s, x, {}, dtype(), Memory::fused));
+}
+
+TEST_P(Attention, SingleTokenDocumentsReturnTheirValue) {
+  const AttentionShape s{1, 70, 2, 2, 16};
+  const Values x = rounded(random_values(s, test_seed()), dtype());
+  std::vector<std::int32_t> starts(std::size_t(s.sequence));
+  for (std::size_t i = 0; i < starts.size(); ++i) starts[i] = std::int32_t(i);
+  const Results r = run(provider(), s, x, starts, dtype(), Memory::dense);
+  EXPECT_EQ(r.out.v, x.v.v);
+  EXPECT_TRUE(close(r.dv, x.dout, tolerance_of(dtype())));
+  for (const double d : r.dk.v) EXPECT_LT(std::abs(d), dtype() == DType::f32 ? 1e-5 : 1e-2);
+}
+
+TEST_P(Attention, DocumentsAreIndependent) {
+  // The second document alone, as its own sequence, gives what it gives behind another.
+  const AttentionShape s{1, 190, 4, 2, 64}, tail_shape{1, 101, 4, 2, 64};
+  const std::int32_t cut = std::int32_t(s.sequence - tail_shape.sequence);
+  const Values x = rounded(random_values(s, test_seed()), dtype());
+  std::vector<std::int32_t> starts(std::size_t(s.sequence), 0);
+  std::fill(starts.begin() + cut, starts.end(), cut);
+  const auto tail = [&](const HostTensor& t) {
+    HostTensor part = zeros({1, tail_shape.sequence, t.shape[2], t.shape[3]});
+    std::copy(t.v.begin() + cut * t.shape[2] * t.shape[3], t.v.end(), part.v.begin());
+    return part;
+  };
+  const Results both = run(provider(), s, x, starts, dtype(), Memory::dense);
+  const Results alone = run(provider(), tail_shape, {tail(x.q), tail(x.k), tail(x.v), tail(x.dout)}, {}, dtype(), Memory::dense);
+  EXPECT_TRUE(close(tail(both.out), alone.out, tolerance_of(dtype())));
+  EXPECT_TRUE(close(tail(both.dq), alone.dq, tolerance_of(dtype())));
+  EXPECT_TRUE(close(tail(both.dk), alone.dk, tolerance_of(dtype())));
+  EXPECT_TRUE(close(tail(both.dv), alone.dv, tolerance_of(dtype())));
+}
+
+TEST_P(Attention, RepeatsToTheBit) {
+  for (const AttentionShape s : {AttentionShape{1, 300, 3, 1, 48}, AttentionShape{5, 200, 8, 8, 32}}) {
+    const Values x = random_values(s, test_seed());
+    const std::vector<std::int32_t> starts = random_documents(s, test_seed() + 1);
+    const Results first = run(provider(), s, x, starts, dtype(), Memory::fused);
+    for (int again = 0; again < 3; ++again) expect_same_bits(first, run(provider(), s, x, starts, dtype(), Memory::fused));
+  }
+}
+
+TEST_P(Attention, ExtremeScoresStayFinite) {
+  // Scores of several thousand: one key takes everything, exponentials of the others vanish.
+  const AttentionShape s{1, 200, 2, 1, 64};
+  const Values x = rounded(random_values(s, test_seed(), 60.0), dtype());
+  const Results r = run(provider(), s, x, random_documents(s, test_seed()), dtype(), Memory::fused);
+  for (const HostTensor* t : {&r.out, &r.lse, &r.dq, &r.dk, &r.dv})
+    for (const double value : t->v) ASSERT_TRUE(std::isfinite(value));
+  const Results want = reference(s, x, random_documents(s, test_seed()));
+  EXPECT_TRUE(close(r.lse, want.lse, tolerance_of(DType::f32)));
+}
+
+TEST_P(Attention, NanReachesEveryQueryThatSeesIt) {
+  const AttentionShape s{1, 140, 1, 1, 16};
+  Values x = random_values(s, test_seed());
+  const std::int64_t bad = 100;
+  x.q[bad * 16 + 3] = std::numeric_limits<double>::quiet_NaN();
+  x.k[bad * 16 + 3] = std::numeric_limits<double>::quiet_NaN();
+  const Results r = run(provider(), s, x, {}, dtype(), Memory::dense);
+  for (std::int64_t i = 0; i < s.sequence; ++i) EXPECT_EQ(std::isnan(r.out[i * 16]), i >= bad) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Attention, ::testing::Combine(::testing::Values(Provider::cpu, Provider::portable), ::testing::Values(DType::f32, DType::bf16)),
+                         [](const auto& p) {
+                           return std::string(std::get<0>(p.param) == Provider::cpu ? "cpu_" : "portable_") +
+                                  std::string(name_of(std::get<1>(p.param)));
+                         });
+
+TEST(AttentionReference, GradientIsThatOfFiniteDifferences) {
+  const AttentionShape s{1, 9, 4, 2, 6};
+  Values x = random_values(s, test_seed());
+  const std::vector<std::int32_t> starts = random_documents(s, test_seed() + 5);
+  const Results exact = reference(s, x, starts);
+  const auto loss = [&] {
+    const Results r = reference(s, x, starts);
+    double sum = 0;
+    for (std::int64_t i = 0; i < r.out.size(); ++i) sum += r.out[i] * x.dout[i];
+    return sum;
+  };
+  const auto differences = [&](HostTensor& t) {
+    HostTensor d = zeros(t.shape);
+    for (std::int64_t i = 0; i < t.size(); ++i) {
+      const double kept = t[i], step = 1e-5;
+      t[i] = kept + step;
+      const double up = loss();
+      t[i] = kept - step;
+      d[i] = (up - loss()) / (2 * step);
+      t[i] = kept;
+    }
+    return d;
+  };
+  EXPECT_TRUE(close(exact.dq, differences(x.q), 1e-8));
+  EXPECT_TRUE(close(exact.dk, differences(x.k), 1e-8));
+  EXPECT_TRUE(close(exact.dv, differences(x.v), 1e-8));
+}
+
+TEST(AttentionChecks, MessagesNameTheTensor) {
+  Stream stream;
+  const DeviceTensor q = empty_device({1, 4, 3, 8}, DType::f32), k = empty_device({1, 4, 2, 8}, DType::f32);
+  const DeviceTensor lse = empty_device({1, 3, 4}, DType::f32), workspace = empty_device({1 << 20}, DType::u8);
+  EXPECT_THROW(kernels::attention_forward(stream, q.tensor, k.tensor, k.tensor, {}, workspace.tensor, q.tensor, lse.tensor), Error);
+  const DeviceTensor one = empty_device({1, 4, 1, 8}, DType::f32);
+  EXPECT_THROW(kernels::attention_forward(stream, q.tensor, one.tensor, one.tensor, {}, {}, q.tensor, lse.tensor), Error);
+  EXPECT_THROW(kernels::attention_workspace({1, 4, 1, 1, 257}, DType::f32, false), Error);
+}
+
+}  // namespace
+}  // namespace mylos::test
