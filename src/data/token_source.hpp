@@ -16,6 +16,9 @@ namespace mylos::data {
 // Sidecars are not token files: names ending in .json are left out of what a glob matches.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
+// The tokenizer that a file's sidecar names: "byte", a path that can be opened, or empty.
+std::string tokenizer_of(const TokenFile& file);
+
 class TokenSource {
  public:
   // vocab: that of the model; a sidecar with a larger one, and any token at or above it, is an Error.

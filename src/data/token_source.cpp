@@ -1,0 +1,80 @@
+#include "data/token_source.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+
+namespace mylos::data {
+namespace fs = std::filesystem;
+
+std::vector<std::string> expand_files(const std::vector<std::string>& patterns) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : patterns) {
+    if (fs::exists(pattern)) {  // a name that holds brackets is still a name
+      files.push_back(pattern);
+      continue;
+    }
+    glob_t found{};
+    const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
+    const std::size_t before = files.size();
+    if (status == 0)
+      for (std::size_t i = 0; i < found.gl_pathc; ++i)
+        if (const std::string_view path = found.gl_pathv[i]; !path.ends_with(".json")) files.emplace_back(path);
+    ::globfree(&found);
+    check(status == 0 || status == GLOB_NOMATCH, "cannot search for '{}': {}", pattern,
+          status == GLOB_NOSPACE ? "out of memory" : "a folder cannot be read");
+    check(files.size() > before, "no file matches '{}' (in folder '{}')", pattern, fs::current_path().string());
+  }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
+std::string tokenizer_of(const TokenFile& file) {
+  const std::string name = file.sidecar() ? file.sidecar()->tokenizer : "";
+  if (name.empty() || name == "byte") return name;
+  return (fs::path(file.path()).parent_path() / name).lexically_normal().string();
+}
+
+TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional<DType> dtype, std::int64_t vocab) : vocab_(vocab) {
+  check(vocab > 0 && vocab <= std::int64_t(1) << 31, "a vocabulary of {} tokens; it must be from 1 to 2^31", vocab);
+  check(!patterns.empty(), "no token files are named; set data.train to paths or globs of .bin or .npy files");
+  begin_.push_back(0);
+  for (std::string& path : expand_files(patterns)) {
+    files_.emplace_back(std::move(path), dtype);
+    const TokenFile& file = files_.back();
+    begin_.push_back(begin_.back() + file.size());
+    check(!file.sidecar() || file.sidecar()->vocab <= vocab, "'{}' has tokens of a vocabulary of {}, the model of {}: set model.vocab to at least {}",
+          file.path(), file.sidecar() ? file.sidecar()->vocab : 0, vocab, file.sidecar() ? file.sidecar()->vocab : 0);
+  }
+
+  const auto stated = [](const TokenFile& f) { return f.sidecar().value_or(Sidecar{}); };
+  const auto all = [&](auto&& holds) { return std::all_of(files_.begin(), files_.end(), holds); };
+  const Sidecar first = stated(files_.front());
+  if (all([&](const TokenFile& f) { return stated(f).text_bytes >= 0; })) {
+    text_bytes_ = 0;
+    for (const TokenFile& f : files_) text_bytes_ += stated(f).text_bytes;
+  }
+  if (all([&](const TokenFile& f) { return stated(f).end_of_text == first.end_of_text; })) end_of_text_ = first.end_of_text;
+  const std::string tokenizer = tokenizer_of(files_.front());
+  if (all([&](const TokenFile& f) { return tokenizer_of(f) == tokenizer; })) tokenizer_ = tokenizer;
+}
+
+void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out) const {
+  check(first >= 0 && count >= 0 && first <= size() && count <= size() - first, "tokens {} to {} were asked for, the source holds {}", first,
+        first + count, size());
+  std::size_t file = std::size_t(std::upper_bound(begin_.begin(), begin_.end(), first) - begin_.begin()) - 1;
+  while (count > 0) {
+    const std::int64_t part = std::min(count, begin_[file + 1] - first);
+    files_[file].read(first - begin_[file], part, vocab_, out);
+    first += part;
+    count -= part;
+    out += part;
+    ++file;
+  }
+}
+
+}  // namespace mylos::data

@@ -1,0 +1,46 @@
+#include "data/config.hpp"
+
+#include "data/files.hpp"
+
+namespace mylos::data {
+namespace {
+
+using test::error_of;
+
+std::vector<ConfigSection> sections(DataConfig& c) {
+  return {{"data", "tokens", [&c](ConfigBinder& keys) { bind(keys, c); }}};
+}
+
+TEST(DataConfig, ReadsItsKeysAndWritesThemBack) {
+  DataConfig c;
+  read_config("", {"data.train=['a-*.bin', 'b.npy']", "data.validation=['v.bin']", "data.dtype='u32'", "data.documents=true", "data.document_token=7",
+                   "data.shuffle=false", "data.seed=11", "data.prefetch=0", "data.tokenizer='byte'"},
+              sections(c));
+  EXPECT_EQ(c.train, (std::vector<std::string>{"a-*.bin", "b.npy"}));
+  EXPECT_EQ(c.validation, (std::vector<std::string>{"v.bin"}));
+  EXPECT_EQ(stated_dtype(c), DType::u32);
+  EXPECT_TRUE(c.documents);
+  EXPECT_FALSE(c.shuffle);
+  EXPECT_EQ(c.document_token, 7);
+  EXPECT_EQ(c.seed, 11);
+  EXPECT_EQ(c.prefetch, 0);
+  EXPECT_EQ(c.tokenizer, "byte");
+
+  test::TemporaryFolder folder;
+  const std::string path = test::write_bytes(folder / "resolved.toml", write_config(sections(c)));
+  DataConfig again;
+  read_config(path, {}, sections(again));
+  EXPECT_EQ(write_config(sections(again)), write_config(sections(c)));
+}
+
+TEST(DataConfig, DtypeComesFromTheSidecarUnlessStated) { EXPECT_EQ(stated_dtype(DataConfig{}), std::nullopt); }
+
+TEST(DataConfig, WrongValuesNameTheKey) {
+  DataConfig c;
+  EXPECT_HAS(error_of([&] { read_config("", {"data.dtype='u8'"}, sections(c)); }), "data.dtype");
+  EXPECT_HAS(error_of([&] { read_config("", {"data.prefetch=-1"}, sections(c)); }), "data.prefetch");
+  EXPECT_HAS(error_of([&] { read_config("", {"data.shufle=true"}, sections(c)); }), "shuffle");
+}
+
+}  // namespace
+}  // namespace mylos::data

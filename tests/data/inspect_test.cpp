@@ -1,0 +1,67 @@
+#include "data/inspect.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "data/file.hpp"
+#include "data/files.hpp"
+
+namespace mylos::data {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
+using test::write_tokens;
+
+TEST(Inspect, CountsAndShows) {
+  TemporaryFolder folder;
+  const std::string path = write_tokens<std::uint16_t>(folder / "a.bin", {'m', 'i', 'l', 'l', 256, 'g', 256});
+  write_bytes(sidecar_path(path), R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "text_bytes": 5})");
+  const TokenFileReport r = inspect(path, {.first = 1, .show = 3});
+  EXPECT_EQ(r.tokens, 7);
+  EXPECT_EQ(r.smallest, 'g');
+  EXPECT_EQ(r.largest, 256);
+  EXPECT_EQ(r.distinct, 5);
+  EXPECT_EQ(r.documents, 2);
+  EXPECT_EQ(r.excerpt, (std::vector<std::int32_t>{'i', 'l', 'l'}));
+  EXPECT_EQ(r.excerpt_text, "ill");
+  EXPECT_TRUE(r.problems.empty());
+  EXPECT_TRUE(inspect(path, {.first = 100}).excerpt.empty());
+  const auto json = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(json.at("tokens"), 7);
+  EXPECT_EQ(json.at("sidecar").at("vocab"), 257);
+}
+
+TEST(Inspect, ReportsWhereFileAndSidecarDisagree) {
+  TemporaryFolder folder;
+  const std::string path = write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 300});
+  write_bytes(sidecar_path(path), R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "sha256": "00"})");
+  const TokenFileReport r = inspect(path);
+  ASSERT_EQ(r.problems.size(), 4u);
+  EXPECT_HAS(r.problems[0], "largest token 300");
+  EXPECT_HAS(r.problems[1], "SHA-256");
+  EXPECT_HAS(r.problems[2], "0 end tokens, the sidecar says 2");
+  EXPECT_HAS(r.problems[3], "tokenizer 'byte' does not have");
+  EXPECT_HAS(describe(r), "PROBLEM");
+}
+
+// "abc": FIPS 180-2, appendix B.1.
+TEST(Inspect, Sha256IsTheStandardOne) {
+  TemporaryFolder folder;
+  const TokenFileReport r = inspect(write_bytes(folder / "a.npy", test::npy("{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}", "ab")));
+  EXPECT_EQ(r.sha256.size(), 64u);
+  Sha256 sum;
+  sum.add("ab", 2);
+  sum.add("c", 1);
+  EXPECT_EQ(sum.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Inspect, ErrorsForFilesThatCannotBeRead) {
+  TemporaryFolder folder;
+  EXPECT_HAS(error_of([&] { inspect(folder / "none.bin"); }), "cannot open");
+  EXPECT_HAS(error_of([&] { inspect(write_bytes(folder / "a.bin", "1234")); }), "unknown dtype");
+  EXPECT_EQ(inspect(folder / "a.bin", {.dtype = DType::u32}).tokens, 1);
+}
+
+}  // namespace
+}  // namespace mylos::data
