@@ -257,17 +257,25 @@ void check_names(const toml::table& tree, const std::vector<ConfigSection>& sect
   }
 }
 
+void bind_all(const toml::table& tree, const RawValues& raw, const std::vector<ConfigSection>& sections) {
+  check_names(tree, sections);
+  for (const ConfigSection& section : sections) {
+    Reader reader(section.name, tree[section.name].as_table(), raw);
+    section.bind(reader);
+  }
+}
+
 }  // namespace
 
 void read_config(const std::string& path, const std::vector<std::string>& overrides, const std::vector<ConfigSection>& sections) {
   toml::table tree = path.empty() ? toml::table() : read_tree(path, 0);
   RawValues raw;
   for (const std::string& o : overrides) apply_override(tree, raw, o);
-  check_names(tree, sections);
-  for (const ConfigSection& section : sections) {
-    Reader reader(section.name, tree[section.name].as_table(), raw);
-    section.bind(reader);
-  }
+  bind_all(tree, raw, sections);
+}
+
+void read_config_text(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections) {
+  bind_all(parse(toml, name), {}, sections);
 }
 
 }  // namespace mylos

@@ -51,6 +51,9 @@ struct ConfigSection {
 // taken as a string), binds all sections. A key `include = "file.toml"` at the top is read first (relative to the file).
 void read_config(const std::string& path, const std::vector<std::string>& overrides, const std::vector<ConfigSection>& sections);
 
+// The same from text without include, as bundles keep it; `name` stands in messages.
+void read_config_text(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections);
+
 // The resolved configuration as TOML: every key of every section; reading it back gives the same values to the bit.
 std::string write_config(const std::vector<ConfigSection>& sections);
 

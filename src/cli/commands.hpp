@@ -1,0 +1,46 @@
+// The subcommands of `mylos`, each in its own file. main.cpp reads the command line into these structs; a command returns the exit
+// code and reports errors by throwing Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/tokenize.hpp"
+#include "train/generation.hpp"
+
+namespace mylos::cli {
+
+// docs/first-run.md documents them.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kStopped = 3;   // train: by SIGINT or SIGTERM, everything written
+inline constexpr int kDiverged = 4;  // train: loss or gradient norm not finite, the last good state written
+
+struct ConfigArguments {
+  std::string path;
+  std::vector<std::string> overrides;     // section.key=value
+  std::vector<std::string> command_line;  // for the bundle
+};
+int train(const ConfigArguments& arguments);
+int plan(const ConfigArguments& arguments, bool json);
+
+enum class ConfigFormat { toml, markdown, keys };
+int config(const ConfigArguments& arguments, ConfigFormat format);
+
+int tokenize(const data::TokenizeOptions& options);
+
+struct DataInspectArguments {
+  std::string file, dtype, tokenizer;
+  std::int64_t first = 0, show = 64;
+  bool json = false;
+};
+int data_inspect(const DataInspectArguments& arguments);
+
+int inspect(const std::string& file, bool json);
+int validate(const std::vector<std::string>& files);
+int generate(const train::GenerationOptions& options, int threads);
+int version();
+
+}  // namespace mylos::cli

@@ -1,0 +1,28 @@
+#include "measure/inspect.hpp"
+
+#include <iostream>
+
+#include "cli/commands.hpp"
+
+namespace mylos::cli {
+
+int inspect(const std::string& file, bool json) {
+  std::cout << (json ? measure::inspect_json(file) : measure::inspect_text(file)) << '\n';
+  return kDone;
+}
+
+int validate(const std::vector<std::string>& files) {
+  bool sound = true;
+  for (const std::string& file : files) {
+    bool errors = false;
+    for (const measure::Finding& f : measure::validate(file)) {
+      std::cout << file << ": " << (f.error ? "error" : "warning") << ": " << f.where << ": " << f.what << '\n';
+      errors |= f.error;
+    }
+    if (!errors) std::cout << file << ": valid\n";
+    sound &= !errors;
+  }
+  return sound ? kDone : kFailed;
+}
+
+}  // namespace mylos::cli

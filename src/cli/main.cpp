@@ -1,0 +1,148 @@
+// `mylos`: the command line, and nothing else. CLI11 is seen here only.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <new>
+
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+
+namespace {
+
+using namespace mylos;
+
+// Messages are one line, whatever a library put into them.
+int report(const std::string& message, int code) {
+  std::string line = message;
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::cout.flush();
+  std::cerr << "mylos: " << line << '\n';
+  return code;
+}
+
+// Overrides (--section.key=value) are set aside before CLI11 sees the rest: it knows no keys.
+std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
+  std::vector<std::string> overrides, rest;
+  for (const std::string& a : arguments) {
+    const std::size_t equals = a.find('='), dot = a.find('.');
+    const bool dotted = a.starts_with("--") && dot != std::string::npos && dot < equals;
+    if (dotted && equals == std::string::npos) throw CLI::ExtrasError(a + " has no value: write " + a + "=VALUE", CLI::ExitCodes::ExtrasError);
+    if (dotted)
+      overrides.push_back(a.substr(2));
+    else
+      rest.push_back(a);
+  }
+  arguments = rest;
+  return overrides;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("mylos pretrains Llama-class language models and keeps every measurement.", "mylos");
+  app.require_subcommand(1);
+  std::function<int()> command;
+  cli::ConfigArguments config;
+  config.command_line.assign(argv, argv + argc);
+
+  auto* train = app.add_subcommand("train", "train a model: mylos train CONFIG.toml [--section.key=value ...]");
+  train->add_option("config", config.path, "configuration (TOML)")->required();
+  train->callback([&] { command = [&] { return cli::train(config); }; });
+
+  bool json = false;
+  auto* plan = app.add_subcommand("plan", "print parameters and the memory plan of a configuration");
+  plan->add_option("config", config.path, "configuration (TOML)")->required();
+  plan->add_flag("--json", json, "as JSON");
+  plan->callback([&] { command = [&] { return cli::plan(config, json); }; });
+
+  bool markdown = false, keys = false;
+  auto* config_command = app.add_subcommand("config", "print a configuration with all defaults filled in");
+  config_command->add_option("config", config.path, "configuration (TOML); none: the defaults");
+  auto* markdown_flag = config_command->add_flag("--markdown", markdown, "every key with its meaning, as Markdown");
+  config_command->add_flag("--keys", keys, "every key with its meaning, one a line")->excludes(markdown_flag);
+  config_command->callback([&] {
+    command = [&] {
+      return cli::config(config, markdown ? cli::ConfigFormat::markdown : keys ? cli::ConfigFormat::keys : cli::ConfigFormat::toml);
+    };
+  });
+
+  data::TokenizeOptions tokenize_options;
+  auto* tokenize = app.add_subcommand("tokenize", "turn text or JSONL into token shards");
+  tokenize->add_option("inputs", tokenize_options.inputs, "files, globs or folders")->required();
+  tokenize->add_option("--out", tokenize_options.out, "folder for the shards")->required();
+  tokenize->add_option("--tokenizer", tokenize_options.tokenizer, "byte, a tokenizer.json, or train:V")->capture_default_str();
+  tokenize->add_option("--extension", tokenize_options.extensions, "of the files that a folder is searched for")->capture_default_str();
+  tokenize->add_option("--jsonl-field", tokenize_options.jsonl_field, "field of a JSONL line that holds the text")->capture_default_str();
+  tokenize->add_option("--validation-fraction", tokenize_options.validation_fraction, "of the documents, 0 to 0.5")->capture_default_str();
+  tokenize->add_option("--shard-tokens", tokenize_options.shard_tokens, "tokens of a shard")->capture_default_str();
+  tokenize->callback([&] { command = [&] { return cli::tokenize(tokenize_options); }; });
+
+  cli::DataInspectArguments data_arguments;
+  auto* data = app.add_subcommand("data", "look into token files");
+  data->require_subcommand(1);
+  auto* data_inspect = data->add_subcommand("inspect", "show and check a token file");
+  data_inspect->add_option("file", data_arguments.file, ".bin or .npy")->required();
+  data_inspect->add_option("--dtype", data_arguments.dtype, "u16 or u32, for a .bin without sidecar");
+  data_inspect->add_option("--tokenizer", data_arguments.tokenizer, "to show text; default: the sidecar's");
+  data_inspect->add_option("--first", data_arguments.first, "where the excerpt begins")->capture_default_str();
+  data_inspect->add_option("--show", data_arguments.show, "tokens of the excerpt")->capture_default_str();
+  data_inspect->add_flag("--json", data_arguments.json, "as JSON");
+  data_inspect->callback([&] { command = [&] { return cli::data_inspect(data_arguments); }; });
+
+  std::string file;
+  auto* inspect = app.add_subcommand("inspect", "show what a bundle or weight file holds");
+  inspect->add_option("file", file, "HDF5 file")->required();
+  inspect->add_flag("--json", json, "as JSON");
+  inspect->callback([&] { command = [&] { return cli::inspect(file, json); }; });
+
+  std::vector<std::string> files;
+  auto* validate = app.add_subcommand("validate", "check bundles against the schema");
+  validate->add_option("files", files, "HDF5 files")->required();
+  validate->callback([&] { command = [&] { return cli::validate(files); }; });
+
+  train::GenerationOptions generation;
+  int threads = 0;
+  auto* generate = app.add_subcommand("generate", "write text with trained weights");
+  generate->add_option("--weights", generation.weights, "weight file of a run")->required();
+  generate->add_option("--prompt", generation.prompt, "how the text begins");
+  generate->add_option("--tokens", generation.tokens, "most tokens to write")->capture_default_str();
+  generate->add_option("--temperature", generation.sampling.temperature, "0: always the most likely token")->capture_default_str();
+  generate->add_option("--top-k", generation.sampling.top_k, "draw from the K most likely; 0: from all")->capture_default_str();
+  generate->add_option("--seed", generation.sampling.seed, "of the random numbers")->capture_default_str();
+  generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")->capture_default_str();
+  generate->add_option("--tokenizer", generation.tokenizer, "byte or a tokenizer.json; default: what the weight file names");
+  generate->add_option("--threads", threads, "CPU threads; 0: OMP_NUM_THREADS, else all cores")->capture_default_str();
+  generate->callback([&] { command = [&] { return cli::generate(generation, threads); }; });
+
+  auto* version = app.add_subcommand("version", "print version, commit and libraries");
+  version->callback([&] { command = [] { return cli::version(); }; });
+
+  try {
+    std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    const bool takes_overrides = !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "config");
+    if (takes_overrides) config.overrides = take_overrides(arguments);
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(arguments);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return report(std::string(e.what()) + " (mylos --help lists commands and options)", cli::kUsage);
+  }
+  return command();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const mylos::Error& e) {
+    return report(e.what(), mylos::cli::kFailed);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", mylos::cli::kFailed);
+  } catch (const std::exception& e) {
+    return report(std::string("internal error: ") + e.what(), mylos::cli::kFailed);
+  }
+}

@@ -1,0 +1,21 @@
+// The loss on validation data: the same samples every time, in order, counted over valid tokens.
+#pragma once
+
+#include <cstdint>
+
+#include "data/samples.hpp"
+#include "train/step.hpp"
+
+namespace mylos::train {
+
+struct Evaluation {
+  double loss = 0;           // nats a token
+  double bits_per_byte = 0;  // NaN when the sidecars do not say how many bytes of text the tokens stand for
+  std::int64_t tokens = 0;   // valid ones
+  double time_s = 0;
+};
+
+// Samples 0 .. limit - 1 (limit 0: all) in batches of `batch` sequences.
+Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet& samples, std::int64_t batch, std::int64_t limit);
+
+}  // namespace mylos::train

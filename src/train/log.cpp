@@ -1,0 +1,59 @@
+#include "train/log.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "measure/bundle.hpp"
+
+namespace mylos::train {
+
+using Json = nlohmann::ordered_json;
+
+JsonLog::JsonLog(const std::string& path) : path_(path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  out_.open(path, std::ios::trunc);
+  check(out_.good(), "cannot write the log '{}'; set output.log to a place that can be written", path);
+}
+
+void JsonLog::line(const std::string& json) {
+  out_ << json << '\n' << std::flush;
+  check(out_.good(), "writing to the log '{}' failed; is the disk full?", path_);
+}
+
+void JsonLog::start(std::int64_t parameters, std::int64_t steps, const std::string& bundle) {
+  line(Json{{"event", "start"}, {"time", measure::utc_now()}, {"parameters", parameters}, {"steps", steps}, {"bundle", bundle}}.dump());
+}
+
+void JsonLog::step(const measure::StepSample& s) {
+  const double tokens_per_s = s.step_time_s > 0 ? double(s.tokens) / s.step_time_s : 0;
+  line(Json{{"event", "step"},
+            {"step", s.step},
+            {"loss", s.loss},
+            {"grad_norm", s.grad_norm},
+            {"lr", s.learning_rate},
+            {"tokens", s.tokens},
+            {"valid_tokens", s.valid_tokens},
+            {"step_time_s", s.step_time_s},
+            {"data_wait_s", s.data_wait_s},
+            {"tokens_per_s", tokens_per_s}}
+           .dump());
+}
+
+void JsonLog::evaluation(const measure::EvaluationSample& s) {
+  line(Json{{"event", "evaluation"},
+            {"step", s.step},
+            {"loss", s.loss},
+            {"bits_per_byte", s.bits_per_byte},  // null when not known
+            {"tokens", s.tokens},
+            {"time_s", s.time_s}}
+           .dump());
+}
+
+void JsonLog::end(const std::string& status, std::int64_t steps) {
+  line(Json{{"event", "end"}, {"time", measure::utc_now()}, {"status", status}, {"steps", steps}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace mylos::train

@@ -1,0 +1,258 @@
+#include "train/run.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/stop_signal.hpp"
+#include "base/text.hpp"
+#include "data/loader.hpp"
+#include "measure/train_record.hpp"
+#include "optimizer/schedule.hpp"
+#include "train/evaluation.hpp"
+#include "train/log.hpp"
+#include "train/progress.hpp"
+#include "train/step.hpp"
+#include "train/weights.hpp"
+
+namespace mylos::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+constexpr std::size_t kRateWindow = 20;  // steps that the shown tokens/s is averaged over
+
+// Says what is in the way before anything is computed.
+void prepare_outputs(const OutputConfig& output) {
+  for (const std::string& path : {output.bundle, output.weights, output.log}) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) continue;
+    check(output.overwrite, "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+  }
+  // What an earlier run left must not stand beside the new bundle if this run is killed.
+  for (const std::string& path : {output.bundle, output.weights, output.log}) {
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    check(!error, "'{}' cannot be replaced: {}", path, error.message());
+  }
+}
+
+ProgressWriter::Mode progress_mode(const OutputConfig& output, bool terminal) {
+  switch (output.progress) {
+    case Progress::off: return ProgressWriter::Mode::off;
+    case Progress::lines: return ProgressWriter::Mode::lines;
+    case Progress::live: return ProgressWriter::Mode::live;
+    case Progress::automatic: break;
+  }
+  return terminal ? ProgressWriter::Mode::live : ProgressWriter::Mode::lines;
+}
+
+struct Samples {
+  data::TokenSource source;
+  data::SampleSet set;
+  Samples(const Config& c, const std::vector<std::string>& files, bool shuffle)
+      : source(files, data::stated_dtype(c.data), c.model.vocab), set(source, data::sample_options(c.data, source, c.train.sequence, shuffle)) {}
+};
+
+class Run {
+ public:
+  Run(const Config& config, const RunOptions& options)
+      : c_(config),
+        progress_(options.out, progress_mode(config.output, options.terminal), config.output.log_interval),
+        schedule_(config.schedule, config.train.steps),
+        train_(config, config.data.train, config.data.shuffle),
+        plan_(plan_run(config)),
+        hardware_(measure::collect_hardware()) {
+    if (!config.data.validation.empty()) validation_.emplace(config, config.data.validation, false);
+    introduce();
+    plan::check_fits(plan_, hardware_.device_memory_bytes);
+    prepare_outputs(config.output);
+    bundle_.emplace(config.output.bundle, measure::BundleKind::train);
+    fill_bundle(options);
+    log_.emplace(config.output.log);
+    log_->start(plan_.parameters, config.train.steps, config.output.bundle);
+    bundle_->publish();
+    arena_.emplace(plan_.total_bytes, "training");
+    step_.emplace(config, *arena_);
+    step_->initialize(stream_);
+  }
+
+  RunResult go() {
+    try {
+      loop();
+      return conclude();
+    } catch (const std::exception& e) {
+      // What was measured so far is kept; the error goes on to the user.
+      record_->status(fmt::format("failed: {}", e.what()));
+      log_->end(fmt::format("failed: {}", e.what()), result_.steps);
+      bundle_->publish();
+      throw;
+    }
+  }
+
+ private:
+  void introduce() {
+    progress_.text(plan::to_text(plan_));
+    progress_.text(fmt::format("data        {} training tokens ({} samples an epoch){}", train_.source.size(), train_.set.count(),
+                               validation_ ? fmt::format(", {} validation tokens", validation_->source.size()) : ", no validation"));
+    progress_.text(fmt::format("run         {} steps of {} tokens on {} ({}, {} threads)\n", c_.train.steps, tokens_per_step(c_),
+                               hardware_.device_name, hardware_.backend, hardware_.threads));
+  }
+
+  void fill_bundle(const RunOptions& options) {
+    measure::Provenance provenance = measure::collect_provenance(options.command_line);
+    provenance.user_note = c_.output.note;
+    bundle_->set(provenance);
+    bundle_->set(hardware_);
+    bundle_->set_config(to_toml(c_));
+    bundle_->set_plan(plan::to_json(plan_).dump(2), {plan_.categories.begin(), plan_.categories.end()});
+    bundle_->set_flop_ledger(model::step_ledger(c_.model, execution(c_), {.micro_batches = c_.train.accumulation}));
+    measure::RunFacts facts{.flops = plan_.flops_per_token,
+                            .device = hardware_.device_name,
+                            .devices = hardware_.devices,
+                            .storage = c_.train.storage};
+    record_.emplace(*bundle_, facts);
+    if (const auto peak = measure::device_peak(hardware_.device_name))
+      peak_flops_ = c_.train.storage == DType::bf16 ? peak->bf16 : peak->tf32;
+  }
+
+  void loop() {
+    const StopSignal stop;
+    const std::int64_t first_step = 0;  // a resumed run starts later: data, schedule and random numbers depend on the step alone
+    const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
+    data::Loader loader([&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
+                        layout.micro_batches, first_step, c_.data.prefetch);
+    std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
+    begin_ = Clock::now();
+    for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
+      if (const int signal = StopSignal::received()) return stopped(signal);
+      const auto step_begin = Clock::now();
+      const double waited = loader.wait_seconds();
+      for (data::HostBatch& b : batches) loader.next(b);
+      const double wait = loader.wait_seconds() - waited;
+      const double lr = schedule_.learning_rate(s);
+      const StepResult r = step_->run(stream_, s, lr, batches);
+      if (!r.finite) return diverged(s, r);
+      result_.steps = s + 1;
+      result_.loss = r.loss;
+      note({.step = s + 1,
+            .loss = r.loss,
+            .grad_norm = r.grad_norm,
+            .learning_rate = lr,
+            .tokens = tokens_per_step(c_),
+            .valid_tokens = r.valid_tokens,
+            .step_time_s = seconds_since(step_begin),
+            .data_wait_s = wait});
+      const bool last = s + 1 == c_.train.steps;
+      if (validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0) evaluate_now(c_.eval.samples);
+      bundle_->maybe_publish();
+    }
+    if (validation_) evaluate_now(c_.eval.final_samples);
+  }
+
+  void note(const measure::StepSample& sample) {
+    record_->step(sample);
+    log_->step(sample);
+    recent_.push_back(sample);
+    if (recent_.size() > kRateWindow) recent_.pop_front();
+    const bool last = sample.step == c_.train.steps;
+    if (!progress_.due(sample.step, last)) return;
+    double tokens = 0, time = 0, wait = 0;
+    for (const measure::StepSample& r : recent_) {
+      tokens += double(r.tokens);
+      time += r.step_time_s;
+      wait += r.data_wait_s;
+    }
+    const double rate = tokens / time;
+    progress_.step({.step = sample.step,
+                    .steps = c_.train.steps,
+                    .loss = sample.loss,
+                    .grad_norm = sample.grad_norm,
+                    .learning_rate = sample.learning_rate,
+                    .tokens_per_s = rate,
+                    .data_wait_share = wait / time,
+                    .mfu = peak_flops_ > 0 ? rate * plan_.flops_per_token.causal / peak_flops_ : -1,
+                    .eta_s = seconds_since(begin_) / double(sample.step) * double(c_.train.steps - sample.step)},
+                   last);
+  }
+
+  void evaluate_now(std::int64_t limit) {
+    const Evaluation e = evaluate(*step_, stream_, validation_->set, c_.train.batch, limit);
+    const measure::EvaluationSample sample{
+        .step = result_.steps, .loss = e.loss, .bits_per_byte = e.bits_per_byte, .tokens = e.tokens, .time_s = e.time_s};
+    record_->evaluation(sample);
+    log_->evaluation(sample);
+    result_.validation_loss = e.loss;
+    result_.validation_bits_per_byte = e.bits_per_byte;
+    progress_.text(fmt::format("step {}  validation loss {:.4f}{} over {} tokens in {}", result_.steps, e.loss,
+                               std::isfinite(e.bits_per_byte) ? fmt::format(", {:.3f} bits per byte,", e.bits_per_byte) : "", e.tokens,
+                               format_duration(e.time_s)));
+  }
+
+  void stopped(int signal) {
+    result_.status = RunStatus::stopped;
+    result_.message = fmt::format("stopped by {} after step {} of {}; weights and bundle are written", signal == SIGINT ? "SIGINT" : "SIGTERM",
+                                  result_.steps, c_.train.steps);
+  }
+
+  void diverged(std::int64_t step, const StepResult& r) {
+    result_.status = RunStatus::diverged;
+    result_.message = fmt::format(
+        "step {}: loss {} and gradient norm {} are not both finite; the weights of step {} are kept in '{}'. Lower schedule.learning_rate "
+        "(now {}) or lengthen schedule.warmup (now {})",
+        step + 1, r.loss, r.grad_norm, result_.steps, c_.output.weights, c_.schedule.learning_rate, c_.schedule.warmup);
+  }
+
+  RunResult conclude() {
+    const std::string tokenizer = c_.data.tokenizer.empty() ? train_.source.tokenizer() : c_.data.tokenizer;
+    save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
+    const DeviceMemory memory = device_memory();
+    bundle_->set_summary("device_memory_peak", double(memory.peak_bytes), {.units = "bytes", .description = "most device memory held at once"});
+    const bool finished = result_.status == RunStatus::finished;
+    const std::string status = finished ? "finished" : result_.status == RunStatus::stopped ? "stopped" : "failed: " + result_.message;
+    record_->status(status);
+    log_->end(status, result_.steps);
+    if (finished)
+      bundle_->finish();
+    else
+      bundle_->publish();
+    progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps, format_duration(seconds_since(begin_)),
+                               format_bytes(plan_.total_bytes), format_bytes(memory.peak_bytes)));
+    progress_.text(fmt::format("bundle {}\nweights {}\nlog {}", c_.output.bundle, c_.output.weights, c_.output.log));
+    return result_;
+  }
+
+  const Config& c_;
+  ProgressWriter progress_;
+  optimizer::Schedule schedule_;
+  Samples train_;
+  std::optional<Samples> validation_;
+  plan::MemoryPlan plan_;
+  measure::Hardware hardware_;
+  double peak_flops_ = 0;  // of the device; 0: not known
+  std::optional<measure::Bundle> bundle_;
+  std::optional<measure::TrainRecord> record_;
+  std::optional<JsonLog> log_;
+  Stream stream_;
+  std::optional<Arena> arena_;
+  std::optional<TrainStep> step_;
+  std::deque<measure::StepSample> recent_;
+  Clock::time_point begin_ = Clock::now();
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult run(const Config& config, const RunOptions& options) { return Run(config, options).go(); }
+
+}  // namespace mylos::train
