@@ -49,7 +49,7 @@ constexpr int kForwardFloats = 2 * kTile * kPitch + kTile * kScorePitch + 4 * kT
 constexpr int kBackwardFloats = 2 * kTile * kPitch + kTile * kScorePitch;
 
 KOKKOS_FUNCTION inline float* scratch(const Team& team, int floats) {
-  return static_cast<float*>(team.team_shmem().get_shmem(std::size_t(floats) * sizeof(float)));
+  return static_cast<float*>(team.team_scratch(kScratchLevel).get_shmem(std::size_t(floats) * sizeof(float)));
 }
 
 template <class T, int kWidth>
@@ -219,7 +219,7 @@ template <class F>
 void launch(const Stream& stream, const char* label, std::int64_t teams, int floats, const F& kernel) {
   check_plain(teams < (std::int64_t(1) << 31), "attention: more than 2^31 tiles in one call; use a smaller batch");
   Policy policy(exec_of(stream), int(teams), kThreads);
-  Kokkos::parallel_for(label, policy.set_scratch_size(0, Kokkos::PerTeam(int(floats * sizeof(float)))), kernel);
+  Kokkos::parallel_for(label, policy.set_scratch_size(kScratchLevel, Kokkos::PerTeam(int(floats * sizeof(float)))), kernel);
 }
 
 template <class T, int kWidth>

@@ -8,6 +8,13 @@
 
 #include "tensor/detail/exec.hpp"
 
+#define MYLOS_PRAGMA(text) _Pragma(#text)
+#if defined(__CUDACC__)
+#define MYLOS_UNROLL(n) MYLOS_PRAGMA(unroll n)
+#else
+#define MYLOS_UNROLL(n) MYLOS_PRAGMA(GCC unroll n)
+#endif
+
 namespace mylos::kernels::attention::portable {
 
 inline constexpr int kTile = 64;
@@ -17,6 +24,7 @@ inline constexpr int kScorePitch = kTile + 1;
 inline constexpr int kPlaces = 256;
 inline constexpr int kThreads = kOnGpu ? kPlaces : 1;
 inline constexpr int kOwn = kPlaces / kThreads;  // places of a thread
+inline constexpr int kScratchLevel = kOnGpu ? 0 : 1;  // Kokkos' level 0 ends at 32 KiB on a CPU
 
 using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 1>>;
 using Team = Policy::member_type;
@@ -52,7 +60,7 @@ KOKKOS_FUNCTION void score_product(const Team& team, const Rows<T>& left, const 
     team.team_barrier();
     for (int o = 0; o < kOwn; ++o) {
       const int place = team.team_rank() + o * kThreads, ty = place / 16, tx = place % 16;
-#pragma unroll 8
+      MYLOS_UNROLL(8)
       for (int c = 0; c < kChunk; ++c) {
         float a[4], b[4];
         for (int i = 0; i < 4; ++i) a[i] = x[(ty + 16 * i) * kPitch + c];
@@ -80,14 +88,14 @@ KOKKOS_FUNCTION void clear(Sums<kWidth>& sums) {
 template <int kWidth, class T>
 KOKKOS_FUNCTION void add_product(const Team& team, const float* m, int row, int step, const Rows<T>& rows, float* x,
                                  Sums<kWidth>& sums) {
-#pragma unroll
+  MYLOS_UNROLL(8)
   for (int chunk = 0; chunk < kWidth / kChunk; ++chunk) {
     if (chunk * kChunk >= rows.width) continue;
     load_chunk(team, rows, chunk * kChunk, x);
     team.team_barrier();
     for (int o = 0; o < kOwn; ++o) {
       const int place = team.team_rank() + o * kThreads, ty = place / 16, tx = place % 16;
-#pragma unroll 4
+      MYLOS_UNROLL(4)
       for (int k = 0; k < kTile; ++k) {
         float b[2];
         for (int j = 0; j < 2; ++j) b[j] = x[k * kPitch + tx + 16 * j];
@@ -111,7 +119,7 @@ KOKKOS_FUNCTION void write_sums(const Team& team, const Sums<kWidth>& sums, T* b
       const int r = ty + 16 * i;
       if (r >= count) continue;
       const float f = factor(r);
-#pragma unroll
+      MYLOS_UNROLL(16)
       for (int j = 0; j < kWidth / 16; ++j) {
         const int c = tx + 16 * j;
         if (c < width) base[r * stride + c] = T(sums[o][i][j] * f);
