@@ -6,8 +6,9 @@ from tree import CPP, ROOT, files, report
 # A dispatch to the device; those inside a team (over TeamThreadRange and the like) have no label.
 DISPATCH = re.compile(r"\bparallel_(?:for|reduce|scan)\s*\(\s*")
 NESTED = re.compile(r"(?:Kokkos::)?(?:Team|Thread)(?:Thread|Vector)(?:MD)?Range\b")
+FIRST_ARGUMENT = re.compile(r'(?:[^,"]|"[^"]*")*')
 LITERAL = re.compile(r'"([^"]*)"')
-PASSED_ON = re.compile(r"(?:std::string\()?\w*label\w*\b|\w*name\w*\b")
+PASSED_ON = re.compile(r"\w*(?:label|name)\w*\b")
 LABEL = re.compile(r"mylos::[a-z0-9_]+(::[a-z0-9_]+)+$")
 
 findings = []
@@ -22,11 +23,13 @@ for path in files(CPP, "kernels", "src"):
         if NESTED.match(rest):
             continue
         checked += 1
-        literal = LITERAL.match(rest)
-        if literal and not LABEL.match(literal.group(1)):
-            findings.append(f"{where}: label '{literal.group(1)}' is not of the form mylos::op::phase")
-        elif not literal and not PASSED_ON.match(rest):
-            findings.append(f"{where}: a kernel without a label: {rest.splitlines()[0][:60]}")
+        argument = FIRST_ARGUMENT.match(rest).group()
+        labels = LITERAL.findall(argument)
+        for label in labels:
+            if not LABEL.match(label):
+                findings.append(f"{where}: label '{label}' is not of the form mylos::op::phase")
+        if not labels and not PASSED_ON.match(argument):
+            findings.append(f"{where}: a kernel without a label: {argument.splitlines()[0][:60]}")
     # Labels that are passed on are literals somewhere.
     for literal in re.finditer(r'"(mylos::[^"]+)"', code):
         if not LABEL.match(literal.group(1)):
