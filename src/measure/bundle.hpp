@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "checkpoint/store.hpp"
 #include "measure/provenance.hpp"
+#include "model/flops.hpp"
 
 namespace mylos::measure {
 
@@ -43,8 +45,9 @@ class Bundle {
   void set_config(const std::string& resolved_toml);
   // The memory plan: JSON as `mylos plan --json` prints it, and its rows (category, bytes).
   void set_plan(const std::string& json, const std::vector<std::pair<std::string, std::int64_t>>& memory_rows);
-  // FLOPs a token by name, e.g. {"matmul_forward", 1.2e9}.
-  void set_flop_ledger(const std::vector<std::pair<std::string, double>>& flops_per_token);
+  // What one step computes and moves, op by op (model::step_ledger).
+  void set_flop_ledger(const std::vector<model::OpCost>& ledger);
+  const std::vector<model::OpCost>& flop_ledger() const { return flop_ledger_; }
 
   // A table of series with equal lengths: row i of each column belongs together. `group` is "samples" or "telemetry".
   // Returns what append() takes. Datasets are /<group>/<name>/<column>, f64 (integers are exact to 2^53).
@@ -89,7 +92,7 @@ class Bundle {
   bool has_provenance_ = false, has_hardware_ = false, has_plan_ = false;
   std::string config_, plan_json_;
   std::vector<std::pair<std::string, std::int64_t>> memory_rows_;
-  std::vector<std::pair<std::string, double>> flop_ledger_;
+  std::vector<model::OpCost> flop_ledger_;
   std::vector<Table> tables_;
   std::map<std::string, Scalar> scalars_;  // by path
   std::map<std::string, checkpoint::Attributes> attributes_;

@@ -1,7 +1,7 @@
 // Model FLOPs utilisation under named definitions, the peaks of known devices, and the numbers of a steady state.
 //
-// mfu_causal counts 6·P + 6·L·a·S FLOPs a token (P without the input embedding, a = H·h the attention width: causal
-// attention does half of the square), mfu_palm 6·P + 12·L·a·S (Chowdhery et al. 2022, appendix B), mfu_total 6·P_all + 12·L·a·S.
+// The FLOPs a token of mfu_causal, mfu_palm and mfu_total are those of model/flops.hpp; `sol` is the time that a step's ops need
+// at the peak of their dtypes over the time it took.
 // Peaks are dense figures of the makers' data sheets; a device that is not in the table gives no MFU.
 #pragma once
 
@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "model/flops.hpp"
 
 namespace mylos::measure {
 
@@ -23,20 +25,18 @@ struct DevicePeak {
 // `device` is what the driver calls it ("NVIDIA H200").
 std::optional<DevicePeak> device_peak(std::string_view device);
 
-struct ModelSize {
-  std::int64_t parameters = 0;            // all
-  std::int64_t embedding_parameters = 0;  // of them in the input embedding, 0 when the table is also the head
-  std::int64_t layers = 0;
-  std::int64_t attention_width = 0;       // H·h
-  std::int64_t sequence = 0;              // S
-};
-
 struct MfuDefinition {
   const char* name;     // "mfu_causal", ...
   const char* formula;
   double flops_per_token;
 };
-std::vector<MfuDefinition> mfu_definitions(const ModelSize& size);
+std::vector<MfuDefinition> mfu_definitions(const model::ModelFlops& flops);
+
+// The peak of an operand type: bf16 storage runs at bf16, f32 products at tf32 where the device has it. 0 when unknown.
+double peak_of(const DevicePeak& device, DType dtype);
+
+// Least time a step needs at the peak of each op's dtype (s), without memory traffic; nothing when a dtype has no peak.
+std::optional<double> speed_of_light_s(const std::vector<model::OpCost>& ledger, const DevicePeak& device, std::int64_t devices);
 
 // Steps [first, end) of n that count as steady, and the rule in words.
 struct SteadyWindow {

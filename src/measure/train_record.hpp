@@ -1,6 +1,6 @@
 // The series of a training run in a bundle, and what is computed from them.
 //
-//   TrainRecord record(bundle, {.size = ..., .device = hardware.device_name, .devices = 1, .storage = DType::bf16});
+//   TrainRecord record(bundle, {.flops = plan.flops_per_token, .device = hardware.device_name, .devices = 1, .storage = DType::bf16});
 //   record.step({...}); bundle.maybe_publish();      // each step
 //   record.evaluation({...}); record.status("finished"); bundle.finish();
 //
@@ -37,10 +37,10 @@ struct EvaluationSample {
 };
 
 struct RunFacts {
-  ModelSize size;
-  std::string device;        // Hardware::device_name
+  model::ModelFlops flops{};   // FLOPs a token (plan::MemoryPlan::flops_per_token)
+  std::string device;          // Hardware::device_name
   std::int64_t devices = 1;
-  DType storage = DType::f32;  // bf16: MFU against the bf16 peak; f32: against tf32
+  DType storage = DType::f32;  // which peak MFU is held against
 };
 
 class TrainRecord {
@@ -52,7 +52,10 @@ class TrainRecord {
   void status(const std::string& status);
 
  private:
+  void summarize(Bundle& bundle) const;
+
   Bundle& bundle_;
+  RunFacts facts_;
   int steps_, evaluations_;
 };
 
