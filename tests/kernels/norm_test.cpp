@@ -1,0 +1,86 @@
+#include "kernels/norm/norm.hpp"
+
+#include "base/error.hpp"
+#include "kernel_test.hpp"
+
+namespace mylos {
+namespace {
+
+using namespace test;
+namespace k = kernels;
+
+struct Sums {
+  DeviceTensor work = empty_device({k::sum_workspace()}, DType::u8), result = empty_device({1}, DType::f64);
+
+  double squares(const Stream& stream, const Tensor& t) {
+    k::sum_of_squares(stream, t, work.tensor, result.tensor);
+    return to_host(stream, result.tensor)[0];
+  }
+  double sum(const Stream& stream, const Tensor& t, bool accumulate = false) {
+    k::sum(stream, t, accumulate, work.tensor, result.tensor);
+    return to_host(stream, result.tensor)[0];
+  }
+};
+
+TEST(Norm, SumsMatchFp64) {
+  Stream stream;
+  Sums s;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t n : {1, 2, 7, 8, 1023, 1025, 33333, 1000003}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(dtype), n));
+      const HostTensor x = random_normal({n + 1}, test_seed(), 2.0, 0.5).rounded(dtype);
+      const DeviceTensor t = to_device(stream, x, dtype);
+      double total = 0, squares = 0;
+      for (double v : x.v) {
+        total += v;
+        squares += v * v;
+      }
+      EXPECT_NEAR(s.squares(stream, t.tensor), squares, 1e-12 * squares);
+      EXPECT_NEAR(s.sum(stream, t.tensor), total, 1e-12 * squares);
+      EXPECT_NEAR(s.sum(stream, t.tensor, true), 2 * total, 2e-12 * squares);
+      EXPECT_NEAR(s.squares(stream, shifted(t, {n})), squares - x[0] * x[0], 1e-12 * squares) << "unaligned";
+    }
+}
+
+TEST(Norm, SquaresDoNotOverflowFp32AndRunsAgree) {
+  Stream stream;
+  Sums s;
+  const HostTensor x = random_normal({100003}, test_seed() + 1, 1e25);
+  const DeviceTensor t = to_device(stream, x, DType::f32);
+  const double first = s.squares(stream, t.tensor);
+  EXPECT_TRUE(std::isfinite(first));
+  for (int run = 0; run < 5; ++run) EXPECT_EQ(first, s.squares(stream, t.tensor));
+}
+
+std::pair<double, double> clip(const Stream& stream, double squares, float max_norm) {
+  const DeviceTensor in = empty_device({1}, DType::f64), out = empty_device({2}, DType::f32);
+  upload(stream, &squares, 8, in.tensor);
+  k::clip_scale(stream, in.tensor, max_norm, out.tensor);
+  const HostTensor h = to_host(stream, out.tensor);
+  return {h[0], h[1]};
+}
+
+TEST(Norm, ClipScale) {
+  Stream stream;
+  EXPECT_EQ(clip(stream, 0.25, 1.0f), (std::pair<double, double>{0.5, 1.0}));
+  EXPECT_EQ(clip(stream, 16.0, 0.0f), (std::pair<double, double>{4.0, 1.0}));
+  EXPECT_EQ(clip(stream, 16.0, -1.0f), (std::pair<double, double>{4.0, 1.0}));
+  EXPECT_EQ(clip(stream, 0.0, 1.0f), (std::pair<double, double>{0.0, 1.0}));
+  const auto [norm, scale] = clip(stream, 16.0, 1.0f);
+  EXPECT_EQ(norm, 4.0);
+  EXPECT_NEAR(scale, 1.0 / (4.0 + 1e-6), 1e-7);
+  for (const float max_norm : {0.0f, 1.0f})
+    for (const double bad : {std::nan(""), double(INFINITY), 1e80}) EXPECT_TRUE(std::isnan(clip(stream, bad, max_norm).second)) << bad;
+}
+
+TEST(Norm, WrongOperandsThrow) {
+  Stream stream;
+  Sums s;
+  const DeviceTensor t = empty_device({4}, DType::i32), f = empty_device({4}, DType::f32), small = empty_device({8}, DType::u8);
+  EXPECT_THROW(s.squares(stream, t.tensor), Error);
+  EXPECT_THROW(k::sum_of_squares(stream, f.tensor, small.tensor, s.result.tensor), Error);
+  EXPECT_THROW(k::sum(stream, f.tensor, false, s.work.tensor, f.tensor), Error);
+}
+
+}  // namespace
+}  // namespace mylos
