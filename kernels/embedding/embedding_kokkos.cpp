@@ -7,6 +7,9 @@
 namespace mylos::kernels::device {
 namespace {
 
+[[maybe_unused]] constexpr std::int64_t kCpuTile = 256;  // columns whose sums are kept on the stack
+[[maybe_unused]] constexpr int kGpuTeam = 64;
+
 template <class T>
 struct Gather {
   const T* table;
@@ -34,9 +37,6 @@ struct Scatter {
   D* dtable;
   std::int64_t tokens, width, tiles;
 
-  static constexpr std::int64_t kCpuTile = 256;  // columns whose sums are kept on the stack
-  static constexpr int kGpuTeam = 64;
-
   MYLOS_FUNCTION bool is_first(std::int64_t i) const { return i == 0 || token_of(order[i - 1]) != token_of(order[i]); }
 
   // On a CPU: item = (i, tile).
@@ -63,7 +63,7 @@ struct ScatterTeam {
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t i = member.league_rank() / s.tiles;
-    const std::int64_t c = (member.league_rank() % s.tiles * Scatter<T, D>::kGpuTeam + member.team_rank()) * W;
+    const std::int64_t c = (member.league_rank() % s.tiles * kGpuTeam + member.team_rank()) * W;
     if (c >= s.width || !s.is_first(i)) return;
     const std::int64_t token = token_of(s.order[i]);
     Floats<W> sums{};
@@ -90,10 +90,10 @@ struct ScatterTeam {
 
 template <class T, class D, int W>
 void scatter_on_gpu(const Exec& exec, Scatter<T, D> s) {
-  s.tiles = (s.width / W + Scatter<T, D>::kGpuTeam - 1) / Scatter<T, D>::kGpuTeam;
+  s.tiles = (s.width / W + kGpuTeam - 1) / kGpuTeam;
   check_plain(s.tokens * s.tiles < (std::int64_t(1) << 31),
               "embedding_backward: tokens times columns/64 must stay below 2^31; split the batch");
-  Kokkos::parallel_for("mylos::embedding::backward", TeamPolicy(exec, int(s.tokens * s.tiles), Scatter<T, D>::kGpuTeam),
+  Kokkos::parallel_for("mylos::embedding::backward", TeamPolicy(exec, int(s.tokens * s.tiles), kGpuTeam),
                        ScatterTeam<T, D, W>{s});
 }
 
@@ -130,7 +130,7 @@ void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor
       } else {
         // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the sums.
         using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
-        s.tiles = (width + Scatter<T, D>::kCpuTile - 1) / Scatter<T, D>::kCpuTile;
+        s.tiles = (width + kCpuTile - 1) / kCpuTile;
         Kokkos::parallel_for("mylos::embedding::backward", Policy(exec, 0, n * s.tiles, Kokkos::ChunkSize(16)), s);
       }
     });
