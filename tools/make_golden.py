@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/model/golden/llama.h5: what an independent Llama in plain PyTorch (fp64, CPU) computes.
 
-Each group holds one model: its configuration as attributes, two micro-batches, weights (rounded to fp32), the loss sum of the
+Each group holds one model: its configuration as attributes, two micro-batches, weights (exact in bf16), the loss sum of the
 first micro-batch, the gradient of every parameter (of the loss averaged over valid tokens), the logits of one position a sequence,
 and the losses of ten AdamW steps with clipping that alternate between the micro-batches. Needs a Python with torch, numpy and h5py;
 the tests need only the file.
@@ -32,7 +32,7 @@ STEPS = 10
 def make_weights(c, generator):
     def normal(*shape, std=0.15, mean=0.0):
         w = mean + std * torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return w.to(torch.float32).to(torch.float64).requires_grad_()
+        return w.to(torch.bfloat16).to(torch.float64).requires_grad_()  # exact in every storage type
 
     d, h, q = c["dim"], c["head_size"], c["heads"] * c["head_size"]
     w = {"embedding.weight": normal(c["vocab"], d, std=0.5)}

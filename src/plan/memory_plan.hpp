@@ -1,5 +1,6 @@
 // What a run will hold in device memory, known before it: the constructors of model, optimizer and step run on a measuring
 // Arena, and the table is that arena's. A run lays out its memory with the same code, so plan and peak agree.
+// Ops say how much workspace they want on this device, so a Runtime must be alive.
 //
 //   MemoryPlan p = plan_memory(model, execution, [&](Arena& arena, const model::Transformer& t) { ... optimizer, step ... });
 //   std::cout << to_text(p);  check_fits(p, device_info().memory_bytes);

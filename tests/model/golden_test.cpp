@@ -93,6 +93,9 @@ class GoldenTest : public ::testing::TestWithParam<Case> {
     return {.batch = golden.integer("batch"), .sequence = golden.integer("sequence"), .storage = GetParam().storage};
   }
   bool f32() const { return GetParam().storage == DType::f32; }
+  // bf16 activations and their gradients are each rounded to 2^-9: 1.2 % on a matrix. The few elements of a norm's gradient are
+  // sums over all tokens in which much cancels.
+  double gradient_tolerance(const ParameterInfo& p) const { return f32() ? 1e-5 : p.decay ? 2e-2 : 5e-2; }
   Golden golden{GetParam().variant};
 };
 
@@ -103,9 +106,9 @@ TEST_P(GoldenTest, LossLogitsAndEveryGradient) {
   const double valid = golden.read<double>("valid")[0], expected = golden.read<double>("loss_sum")[0];
   EXPECT_EQ(double(batch.valid()), valid);
   const double loss = m.forward_backward(batch, golden.documents(), float(1 / valid), true);
-  EXPECT_NEAR(loss, expected, (f32() ? 1e-6 : 5e-3) * expected);
+  EXPECT_NEAR(loss, expected, (f32() ? 1e-6 : 1e-3) * expected);
   for (const ParameterInfo& p : m.model->layout().parameters)
-    EXPECT_TRUE(close(m.gradient(p.name), HostTensor{p.shape, golden.read<double>("gradients/" + p.name)}, f32() ? 1e-5 : 4e-2)) << p.name;
+    EXPECT_TRUE(close(m.gradient(p.name), HostTensor{p.shape, golden.read<double>("gradients/" + p.name)}, gradient_tolerance(p))) << p.name;
 
   const DeviceBatch d = to_device(m.stream, batch, golden.documents());
   const DeviceTensor position = mylos::test::to_device(m.stream, golden.read<std::int32_t>("position"), {batch.batch});
@@ -140,10 +143,10 @@ TEST_P(GoldenTest, TenTrainingLosses) {
     const HostBatch& batch = batches[i % 2];
     const double valid = double(batch.valid());
     const double loss = m.forward_backward(batch, golden.documents(), float(1 / valid), true) / valid;
-    EXPECT_NEAR(loss, losses[std::size_t(i)], (f32() ? 1e-5 : 1e-2) * losses[std::size_t(i)]) << "step " << i;
+    EXPECT_NEAR(loss, losses[std::size_t(i)], (f32() ? 1e-5 : 6e-3) * losses[std::size_t(i)]) << "step " << i;
     kernels::sum_of_squares(m.stream, m.model->gradients(), workspace.tensor, squares.tensor);
     kernels::clip_scale(m.stream, squares.tensor, float(golden.number("max_norm")), scale.tensor);
-    EXPECT_NEAR(mylos::test::to_host(m.stream, scale.tensor)[0], norms[std::size_t(i)], (f32() ? 2e-5 : 3e-2) * norms[std::size_t(i)]) << i;
+    EXPECT_NEAR(mylos::test::to_host(m.stream, scale.tensor)[0], norms[std::size_t(i)], (f32() ? 1e-5 : 1e-2) * norms[std::size_t(i)]) << i;
 
     kernels::AdamWStep step;
     step.learning_rate = float(golden.number("learning_rate"));
