@@ -62,6 +62,8 @@ def documents(paths, field):
                     raise ToolError(f"{path}:{number}: not JSON") from e
                 if not isinstance(value, dict) or not isinstance(value.get(field), str):
                     raise ToolError(f'{path}:{number}: no text under "{field}"; name the field with --jsonl-field')
+                if any("\ud800" <= c <= "\udfff" for c in value[field]):
+                    raise ToolError(f"{path}:{number}: half of a surrogate pair, which is no text")
                 if value[field]:
                     yield value[field]
 

@@ -7,8 +7,10 @@ namespace mylos::data {
 void bind(ConfigBinder& keys, DataConfig& c) {
   keys.texts("train", c.train, "training token files: paths and globs of .bin or .npy, sorted by name");
   keys.texts("validation", c.validation, "validation token files; empty: no evaluation");
-  keys.choice("dtype", c.dtype, {"sidecar", "u16", "u32"}, "elements of .bin files: as <file>.json says, or u16, or u32");
-  keys.text("tokenizer", c.tokenizer, "\"byte\" or the path of a tokenizer.json; empty: the one named by the training sidecars");
+  keys.choice("dtype", c.dtype, {"sidecar", "u16", "u32"},
+              "elements of .bin files: as <file>.json says, or u16, or u32");
+  keys.text("tokenizer", c.tokenizer,
+            "\"byte\" or the path of a tokenizer.json; empty: the one named by the training sidecars");
   keys.flag("documents", c.documents, "attention, positions and loss stop at document boundaries");
   keys.integer("document_token", c.document_token, -1, std::numeric_limits<std::int32_t>::max(),
                "the token that ends a document; -1: end_of_text of the sidecars");
@@ -19,9 +21,12 @@ void bind(ConfigBinder& keys, DataConfig& c) {
 
 std::optional<DType> stated_dtype(const DataConfig& config) {
   switch (config.dtype) {
-    case StatedDType::u16: return DType::u16;
-    case StatedDType::u32: return DType::u32;
-    case StatedDType::sidecar: break;
+    case StatedDType::u16:
+      return DType::u16;
+    case StatedDType::u32:
+      return DType::u32;
+    case StatedDType::sidecar:
+      break;
   }
   return std::nullopt;
 }

@@ -22,12 +22,12 @@ struct DataConfig {
   std::vector<std::string> train;       // files and globs, sorted by name
   std::vector<std::string> validation;  // the same; empty: no evaluation
   StatedDType dtype = StatedDType::sidecar;
-  std::string tokenizer;               // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
-  bool documents = false;              // attention, positions and loss stop at document boundaries
-  std::int64_t document_token = -1;    // the token that ends a document; -1: the sidecar's end_of_text
+  std::string tokenizer;   // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
+  bool documents = false;  // attention, positions and loss stop at document boundaries
+  std::int64_t document_token = -1;  // the token that ends a document; -1: the sidecar's end_of_text
   bool shuffle = true;
   std::int64_t seed = 1;
-  std::int64_t prefetch = 4;           // batches made ahead by the loader's thread; 0: made when asked for
+  std::int64_t prefetch = 4;  // batches made ahead by the loader's thread; 0: made when asked for
 };
 
 void bind(ConfigBinder& keys, DataConfig& config);

@@ -20,14 +20,16 @@ using File = std::unique_ptr<std::FILE, Closer>;
 }  // namespace
 
 std::string read_file(const std::string& path, std::int64_t max_bytes) {
-  check(!std::filesystem::is_directory(path), "'{}' is a folder, not a file", path);
+  std::error_code error;
+  check(!std::filesystem::is_directory(path, error), "'{}' is a folder, not a file", path);
   const File file(std::fopen(path.c_str(), "rb"));
   check(file != nullptr, "cannot read '{}': {}", path, std::strerror(errno));
   std::string content;
   char block[1 << 16];
   while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
     content.append(block, got);
-    check(std::int64_t(content.size()) <= max_bytes, "'{}' holds more than {} bytes, the limit for a file of its kind", path, max_bytes);
+    check(std::int64_t(content.size()) <= max_bytes, "'{}' holds more than {} bytes, the limit for a file of its kind",
+          path, max_bytes);
   }
   check(std::ferror(file.get()) == 0, "cannot read '{}': {}", path, std::strerror(errno));
   return content;
@@ -49,7 +51,8 @@ struct Sha256::Context {
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  check(context_->p != nullptr && EVP_DigestInit_ex(context_->p, EVP_sha256(), nullptr) == 1, "SHA-256 is not available in libcrypto");
+  check(context_->p != nullptr && EVP_DigestInit_ex(context_->p, EVP_sha256(), nullptr) == 1,
+        "SHA-256 is not available in libcrypto");
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

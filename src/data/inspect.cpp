@@ -27,14 +27,15 @@ std::string sha256_of(const std::string& path) {
 
 constexpr std::int64_t kBlock = 1 << 20;  // tokens read at a time
 
-// Values are bounded by the dtype alone here; a value above the sidecar's vocabulary is a problem to report, not an error. A u32 of 2^31 or
-// more does not fit the i32 of batches, so it stays an error.
+// Values are bounded by the dtype alone here; a value above the sidecar's vocabulary is a problem to report, not an
+// error. A u32 of 2^31 or more does not fit the i32 of batches, so it stays an error.
 constexpr std::int64_t kAnyToken = std::int64_t(1) << 31;
 
 }  // namespace
 
 TokenFileReport inspect(const std::string& path, const InspectOptions& options) {
-  check(options.first >= 0 && options.show >= 0, "an excerpt of {} tokens from {}; both must be at least 0", options.show, options.first);
+  check(options.first >= 0 && options.show >= 0, "an excerpt of {} tokens from {}; both must be at least 0",
+        options.show, options.first);
   const TokenFile file(path, options.dtype);
   TokenFileReport r;
   r.path = path;
@@ -63,11 +64,13 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
   if (stated.end_of_text >= 0) r.documents = ends;
   r.sha256 = sha256_of(path);
   if (stated.vocab >= 0 && r.largest >= stated.vocab)
-    r.problems.push_back(fmt::format("the largest token {} is not below the sidecar's vocabulary of {}", r.largest, stated.vocab));
+    r.problems.push_back(
+        fmt::format("the largest token {} is not below the sidecar's vocabulary of {}", r.largest, stated.vocab));
   if (!stated.sha256.empty() && stated.sha256 != r.sha256)
     r.problems.push_back(fmt::format("its SHA-256 is {}, the sidecar says {}", r.sha256, stated.sha256));
   if (stated.documents >= 0 && r.documents >= 0 && stated.documents != r.documents)
-    r.problems.push_back(fmt::format("it holds {} end tokens, the sidecar says {} documents", r.documents, stated.documents));
+    r.problems.push_back(
+        fmt::format("it holds {} end tokens, the sidecar says {} documents", r.documents, stated.documents));
 
   const std::int64_t first = std::min(options.first, file.size());
   r.excerpt.resize(std::size_t(std::min(options.show, file.size() - first)));
@@ -76,27 +79,33 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
   if (!tokenizer.empty()) {
     const auto t = make_tokenizer(tokenizer);
     const bool fits = std::all_of(r.excerpt.begin(), r.excerpt.end(), [&](std::int32_t x) { return x < t->vocab(); });
-    if (fits) r.excerpt_text = t->decode(r.excerpt);
-    else r.problems.push_back(fmt::format("the excerpt holds tokens that tokenizer '{}' does not have", tokenizer));
+    if (fits)
+      r.excerpt_text = t->decode(r.excerpt);
+    else
+      r.problems.push_back(fmt::format("the excerpt holds tokens that tokenizer '{}' does not have", tokenizer));
   }
   return r;
 }
 
 std::string describe(const TokenFileReport& r) {
-  std::string text = fmt::format("{}\n  tokens     {} ({})\n  values     {} to {}, {} different\n", r.path, r.tokens, name_of(r.dtype), r.smallest,
-                                 r.largest, r.distinct);
+  std::string text = fmt::format("{}\n  tokens     {} ({})\n  values     {} to {}, {} different\n", r.path, r.tokens,
+                                 name_of(r.dtype), r.smallest, r.largest, r.distinct);
   if (r.documents >= 0) text += fmt::format("  documents  {}\n", r.documents);
   if (r.sidecar) {
     const Sidecar& s = *r.sidecar;
-    if (!s.tokenizer.empty()) text += fmt::format("  tokenizer  {}, vocabulary {}, end of text {}\n", s.tokenizer, s.vocab, s.end_of_text);
-    if (s.text_bytes > 0) text += fmt::format("  text       {} bytes, {:.3f} bytes a token\n", s.text_bytes, double(s.text_bytes) / double(r.tokens));
+    if (!s.tokenizer.empty())
+      text += fmt::format("  tokenizer  {}, vocabulary {}, end of text {}\n", s.tokenizer, s.vocab, s.end_of_text);
+    if (s.text_bytes > 0)
+      text += fmt::format("  text       {} bytes, {:.3f} bytes a token\n", s.text_bytes,
+                          double(s.text_bytes) / double(r.tokens));
   } else {
     text += "  sidecar    none\n";
   }
   text += fmt::format("  sha256     {}\n", r.sha256);
   text += fmt::format("  begins     {}\n", fmt::join(r.excerpt, " "));
   if (!r.excerpt_text.empty())
-    text += fmt::format("  text       {}\n", nlohmann::json(r.excerpt_text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    text += fmt::format("  text       {}\n",
+                        nlohmann::json(r.excerpt_text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   for (const std::string& p : r.problems) text += "  PROBLEM    " + p + "\n";
   if (r.problems.empty()) text += "  sound\n";
   return text;

@@ -11,10 +11,10 @@
 namespace mylos::data {
 
 struct InspectOptions {
-  std::optional<DType> dtype;   // for .bin files without a sidecar
-  std::string tokenizer;        // to show text; empty: the sidecar's, if any
-  std::int64_t first = 0;       // where the excerpt begins
-  std::int64_t show = 64;       // tokens of the excerpt
+  std::optional<DType> dtype = {};  // for .bin files without a sidecar
+  std::string tokenizer = {};       // to show text; empty: the sidecar's, if any
+  std::int64_t first = 0;           // where the excerpt begins
+  std::int64_t show = 64;           // tokens of the excerpt
 };
 
 struct TokenFileReport {
@@ -26,9 +26,9 @@ struct TokenFileReport {
   std::int64_t documents = -1;             // end tokens counted; -1: end token not known
   std::optional<Sidecar> sidecar;
   std::string sha256;
-  std::vector<std::string> problems;       // where the sidecar and the file disagree; empty: sound
+  std::vector<std::string> problems;  // where the sidecar and the file disagree; empty: sound
   std::vector<std::int32_t> excerpt;
-  std::string excerpt_text;                // empty without a tokenizer
+  std::string excerpt_text;  // empty without a tokenizer
 };
 
 TokenFileReport inspect(const std::string& path, const InspectOptions& options = {});

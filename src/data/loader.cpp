@@ -55,8 +55,10 @@ struct Loader::Impl {
       }
       {
         const std::lock_guard lock(mutex);
-        if (thrown) error = thrown;
-        else ready.push_back(std::move(batch));
+        if (thrown)
+          error = thrown;
+        else
+          ready.push_back(std::move(batch));
       }
       changed.notify_all();
       if (thrown || stop.stop_requested()) return;
@@ -86,10 +88,11 @@ struct Loader::Impl {
 
 Loader::Loader(Make make, std::int64_t micro_batches, std::int64_t first_step, std::int64_t prefetch) {
   check(make != nullptr, "a loader needs a function that makes batches");
-  check(micro_batches >= 1 && first_step >= 0 && prefetch >= 0, "a loader of {} micro-batches a step from step {}, {} ahead", micro_batches,
-        first_step, prefetch);
+  check(micro_batches >= 1 && first_step >= 0 && prefetch >= 0,
+        "a loader of {} micro-batches a step from step {}, {} ahead", micro_batches, first_step, prefetch);
   impl_ = std::make_unique<Impl>(std::move(make), micro_batches, first_step, prefetch);
-  if (prefetch > 0) impl_->thread = std::jthread([impl = impl_.get()](std::stop_token stop) { impl->work(std::move(stop)); });
+  if (prefetch > 0)
+    impl_->thread = std::jthread([impl = impl_.get()](std::stop_token stop) { impl->work(std::move(stop)); });
 }
 
 Loader::~Loader() = default;

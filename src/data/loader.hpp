@@ -5,8 +5,8 @@
 //   loader.next(batch);          // (first_step, 0), (first_step, 1), ... in order, without end
 //   loader.wait_seconds();       // how long the calls to next() have waited so far: the step's data wait
 //
-// An exception of `make` is thrown by the next() that would have returned its batch, and by each one after it. The destructor stops
-// the thread after at most one batch. prefetch 0: no thread, next() calls make.
+// An exception of `make` is thrown by the next() that would have returned its batch, and by each one after it. The
+// destructor stops the thread after at most one batch. prefetch 0: no thread, next() calls make.
 #pragma once
 
 #include <cstdint>

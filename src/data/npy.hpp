@@ -1,7 +1,8 @@
 // The header of a NumPy .npy file (format versions 1 to 3), for one-dimensional little-endian u16 or u32 arrays.
 //
-// Throws Error naming `name` for anything else: other dtypes, Fortran order of more than one dimension, a header that does
-// not fit the file, a shape whose data the file does not hold. No input crashes or allocates more than the header's length.
+// Throws Error naming `name` for anything else: other dtypes, Fortran order of more than one dimension, a header that
+// does not fit the file, a shape whose data the file does not hold. No input crashes or allocates more than the
+// header's length.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@
 namespace mylos::data {
 
 struct NpyHeader {
-  DType dtype;             // u16 or u32
-  std::int64_t count;      // elements
-  std::int64_t data_begin; // bytes from the start of the file
+  DType dtype;              // u16 or u32
+  std::int64_t count;       // elements
+  std::int64_t data_begin;  // bytes from the start of the file
 };
 
 // `bytes` is the file, or at least its beginning up to the end of the header; file_bytes the size of the whole file.

@@ -1,8 +1,10 @@
-// A random order of 0 .. n - 1 that is computed, not stored: shuffling 10^11 samples costs no memory and no start-up time.
+// A random order of 0 .. n - 1 that is computed, not stored: shuffling 10^11 samples costs no memory and no start-up
+// time.
 //
-// A Feistel network over pairs of digits of base ceil(sqrt(n)) (Black and Rogaway, "Ciphers with arbitrary finite domains",
-// CT-RSA 2002) with Philox as the round function; values at or above n are encrypted again until they fall below it (cycle
-// walking; the base leaves fewer than 2·sqrt(n) + 2 such values). One permutation for each (seed, epoch).
+// A Feistel network over pairs of digits of base ceil(sqrt(n)) (Black and Rogaway, "Ciphers with arbitrary finite
+// domains", CT-RSA 2002) with Philox as the round function; values at or above n are encrypted again until they fall
+// below it (cycle walking; the base leaves fewer than 2·sqrt(n) + 2 such values). One permutation for each (seed,
+// epoch).
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ namespace mylos::data {
 namespace fs = std::filesystem;
 namespace {
 
-// Standard streams of the child are files in memory: of any size, and no pipe that could fill up while the other side waits.
+// Standard streams of the child are files in memory: of any size, and no pipe that could fill up while the other side
+// waits.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) : file_(::memfd_create(name, MFD_CLOEXEC)) {
@@ -32,7 +33,8 @@ class MemoryFile {
   void write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::write(file_, bytes.data(), bytes.size());
-      check(n > 0 || errno == EINTR, "cannot write {} bytes to a file in memory: {}", bytes.size(), std::strerror(errno));
+      check(n > 0 || errno == EINTR, "cannot write {} bytes to a file in memory: {}", bytes.size(),
+            std::strerror(errno));
       if (n > 0) bytes.remove_prefix(std::size_t(n));
     }
     ::lseek(file_, 0, SEEK_SET);
@@ -63,7 +65,8 @@ std::string find_tool() {
   for (fs::path folder = program.parent_path();; folder = folder.parent_path()) {
     for (const char* place : {"tools/tokenizer.py", "share/mylos/tokenizer.py"})
       if (fs::is_regular_file(folder / place, error)) return (folder / place).string();
-    check(folder != folder.parent_path(), "tools/tokenizer.py is in no folder above '{}': run mylos from its source tree or an installation",
+    check(folder != folder.parent_path(),
+          "tools/tokenizer.py is in no folder above '{}': run mylos from its source tree or an installation",
           program.string());
   }
 }
@@ -97,7 +100,8 @@ std::string run_program(const std::vector<std::string>& argv, std::string_view i
   check(failed == 0, "cannot start '{}': {}", argv.front(), std::strerror(failed));
 
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0) check(errno == EINTR, "lost sight of '{}': {}", argv.front(), std::strerror(errno));
+  while (::waitpid(child, &status, 0) < 0)
+    check(errno == EINTR, "lost sight of '{}': {}", argv.front(), std::strerror(errno));
   const std::string name = argv.size() > 1 ? fs::path(argv[1]).filename().string() : argv.front();
   check(!WIFSIGNALED(status), "{} was ended by signal {}", name, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   check(WEXITSTATUS(status) == 0, "{}: {}", name, last_line(errors.read()));

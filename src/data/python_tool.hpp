@@ -1,8 +1,8 @@
 // Runs tools/tokenizer.py: the one place where mylos calls Python.
 //
-// The script is found above the running program (a build folder inside the source tree, or share/mylos beside bin). The interpreter is
-// $MYLOS_PYTHON, else .venv/bin/python of the source tree, else python3 on PATH. Started by posix_spawn with its arguments as they are: no
-// shell sees them.
+// The script is found above the running program (a build folder inside the source tree, or share/mylos beside bin). The
+// interpreter is $MYLOS_PYTHON, else .venv/bin/python of the source tree, else python3 on PATH. Started by posix_spawn
+// with its arguments as they are: no shell sees them.
 #pragma once
 
 #include <string>

@@ -11,7 +11,8 @@ SampleOptions sample_options(const DataConfig& config, const TokenSource& source
   SampleOptions options{sequence, shuffle, std::uint64_t(config.seed), -1};
   if (config.documents) {
     const std::int64_t token = config.document_token >= 0 ? config.document_token : source.end_of_text();
-    check(token >= 0, "data.documents is on, but no sidecar of '{}' names one end_of_text: set data.document_token", source.files().front().path());
+    check(token >= 0, "data.documents is on, but no sidecar of '{}' names one end_of_text: set data.document_token",
+          source.files().front().path());
     check(token < source.vocab(), "data.document_token {} is not below the vocabulary of {}", token, source.vocab());
     options.document_token = std::int32_t(token);
   }
@@ -21,8 +22,9 @@ SampleOptions sample_options(const DataConfig& config, const TokenSource& source
 SampleSet::SampleSet(const TokenSource& source, const SampleOptions& options) : source_(&source), options_(options) {
   check(options.sequence >= 1, "a sequence of {} tokens; it must be at least 1", options.sequence);
   count_ = (source.size() - 1) / options.sequence;
-  check(count_ >= 1, "'{}'{} holds {} tokens, fewer than one sample of {} + 1: use a shorter sequence or more text", source.files().front().path(),
-        source.files().size() > 1 ? " and the files after it" : "", source.size(), options.sequence);
+  check(count_ >= 1, "'{}'{} holds {} tokens, fewer than one sample of {} + 1: use a shorter sequence or more text",
+        source.files().front().path(), source.files().size() > 1 ? " and the files after it" : "", source.size(),
+        options.sequence);
 }
 
 std::int64_t SampleSet::sample_at(std::int64_t place) const {
@@ -45,8 +47,8 @@ void SampleSet::prepare(HostBatch& batch, std::int64_t rows) const {
 
 void SampleSet::fill(HostBatch& batch, std::int64_t row, std::int64_t sample) const {
   check(sample >= 0 && sample < count_, "sample {} of {}", sample, count_);
-  check(row >= 0 && row < batch.batch && batch.sequence == options_.sequence, "row {} of a batch of {} x {}, sequence {}", row, batch.batch,
-        batch.sequence, options_.sequence);
+  check(row >= 0 && row < batch.batch && batch.sequence == options_.sequence,
+        "row {} of a batch of {} x {}, sequence {}", row, batch.batch, batch.sequence, options_.sequence);
   const std::int64_t s = options_.sequence;
   std::int32_t* tokens = batch.tokens.data() + row * s;
   std::int32_t* labels = batch.labels.data() + row * s;
@@ -73,7 +75,8 @@ namespace {
 
 void check_layout(const BatchLayout& l) {
   check(l.batch >= 1 && l.micro_batches >= 1 && l.ranks >= 1 && l.rank >= 0 && l.rank < l.ranks,
-        "a batch layout of {} rows, {} micro-batches, rank {} of {}: each count must be at least 1", l.batch, l.micro_batches, l.rank, l.ranks);
+        "a batch layout of {} rows, {} micro-batches, rank {} of {}: each count must be at least 1", l.batch,
+        l.micro_batches, l.rank, l.ranks);
 }
 
 }  // namespace
@@ -82,13 +85,16 @@ std::int64_t place_of(const BatchLayout& l, std::int64_t step, std::int64_t micr
   return step * l.samples_per_step() + (micro_batch * l.ranks + l.rank) * l.batch + row;
 }
 
-void make_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t step, std::int64_t micro_batch, HostBatch& out) {
+void make_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t step, std::int64_t micro_batch,
+                HostBatch& out) {
   check_layout(layout);
-  check(step >= 0 && micro_batch >= 0 && micro_batch < layout.micro_batches, "micro-batch {} of {} in step {}", micro_batch, layout.micro_batches, step);
+  check(step >= 0 && micro_batch >= 0 && micro_batch < layout.micro_batches, "micro-batch {} of {} in step {}",
+        micro_batch, layout.micro_batches, step);
   samples.prepare(out, layout.batch);
   out.step = step;
   out.micro_batch = micro_batch;
-  for (std::int64_t row = 0; row < layout.batch; ++row) samples.fill(out, row, samples.sample_at(place_of(layout, step, micro_batch, row)));
+  for (std::int64_t row = 0; row < layout.batch; ++row)
+    samples.fill(out, row, samples.sample_at(place_of(layout, step, micro_batch, row)));
 }
 
 namespace {
@@ -106,8 +112,10 @@ std::int64_t evaluation_batches(const SampleSet& samples, const BatchLayout& lay
   return (evaluated(samples, limit) + together - 1) / together;
 }
 
-void make_evaluation_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t limit, std::int64_t b, HostBatch& out) {
-  check(b >= 0 && b < evaluation_batches(samples, layout, limit), "evaluation batch {} of {}", b, evaluation_batches(samples, layout, limit));
+void make_evaluation_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t limit, std::int64_t b,
+                           HostBatch& out) {
+  check(b >= 0 && b < evaluation_batches(samples, layout, limit), "evaluation batch {} of {}", b,
+        evaluation_batches(samples, layout, limit));
   samples.prepare(out, layout.batch);
   out.step = b;
   out.micro_batch = 0;

@@ -37,7 +37,8 @@ void ShardWriter::close_shard() {
 
 void ShardWriter::add(std::span<const std::uint16_t> tokens, std::int64_t text_bytes) {
   if (!file_) open_shard();
-  check(std::fwrite(tokens.data(), 2, tokens.size(), file_) == tokens.size(), "cannot write '{}': {}", paths_.back(), std::strerror(errno));
+  check(std::fwrite(tokens.data(), 2, tokens.size(), file_) == tokens.size(), "cannot write '{}': {}", paths_.back(),
+        std::strerror(errno));
   sum_->add(tokens.data(), tokens.size_bytes());
   shard_.tokens += std::int64_t(tokens.size());
   shard_.documents += 1;

@@ -1,7 +1,7 @@
 // Writes documents as token shards `<folder>/<stem>-00000.bin` with their sidecars.
 //
-// A shard ends with the document that takes it to shard_tokens. Files carry ".partial" in their names until finish() renames them
-// all; a writer that is not finished removes what it wrote.
+// A shard ends with the document that takes it to shard_tokens. Files carry ".partial" in their names until finish()
+// renames them all; a writer that is not finished removes what it wrote.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ class ShardWriter {
 
   std::FILE* file_ = nullptr;
   std::optional<Sha256> sum_;
-  Sidecar shard_;                    // of the open shard
-  std::vector<std::string> paths_;   // final names
-  std::vector<Sidecar> sidecars_;    // of closed shards
+  Sidecar shard_;                   // of the open shard
+  std::vector<std::string> paths_;  // final names
+  std::vector<Sidecar> sidecars_;   // of closed shards
 };
 
 }  // namespace mylos::data

@@ -39,9 +39,11 @@ Sidecar parse_sidecar(std::string_view json, const std::string& name) {
   check(!object.is_discarded(), "{}: not JSON", name);
   check(object.is_object(), "{}: not a JSON object", name);
   const std::string format = text_of(object, "format", name);
-  check(format.empty() || format == "mylos-tokens", "{}: \"format\" is \"{}\", expected \"mylos-tokens\"", name, format);
+  check(format.empty() || format == "mylos-tokens", "{}: \"format\" is \"{}\", expected \"mylos-tokens\"", name,
+        format);
   const std::int64_t version = count_of(object, "version", std::numeric_limits<std::int32_t>::max(), name);
-  check(version == -1 || version == 1, "{}: version {} is not known to this build, which reads version 1", name, version);
+  check(version == -1 || version == 1, "{}: version {} is not known to this build, which reads version 1", name,
+        version);
 
   Sidecar s;
   const std::string dtype = text_of(object, "dtype", name);
@@ -57,7 +59,8 @@ Sidecar parse_sidecar(std::string_view json, const std::string& name) {
   s.text_bytes = count_of(object, "text_bytes", kAny, name);
   s.sha256 = text_of(object, "sha256", name);
   check(s.vocab != 0, "{}: \"vocab\" is 0", name);
-  check(s.vocab == -1 || s.end_of_text < s.vocab, "{}: \"end_of_text\" {} is not below \"vocab\" {}", name, s.end_of_text, s.vocab);
+  check(s.vocab == -1 || s.end_of_text < s.vocab, "{}: \"end_of_text\" {} is not below \"vocab\" {}", name,
+        s.end_of_text, s.vocab);
   return s;
 }
 
@@ -80,7 +83,8 @@ std::string sidecar_path(const std::string& token_file) { return token_file + ".
 
 std::optional<Sidecar> read_sidecar(const std::string& token_file) {
   const std::string path = sidecar_path(token_file);
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::error_code error;  // a name that cannot be looked up is a file that is not there
+  if (!std::filesystem::exists(path, error)) return std::nullopt;
   return parse_sidecar(read_file(path, kMaxSidecarBytes), path);
 }
 

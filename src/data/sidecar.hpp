@@ -17,14 +17,14 @@ namespace mylos::data {
 
 // -1 and empty: not stated.
 struct Sidecar {
-  DType dtype = DType::u16;       // u16 or u32
+  DType dtype = DType::u16;  // u16 or u32
   std::int64_t tokens = -1;
   std::int64_t vocab = -1;        // every token is below it
   std::string tokenizer;          // "byte", or a tokenizer.json relative to the sidecar's folder
   std::int64_t end_of_text = -1;  // the token after each document
   std::int64_t documents = -1;
-  std::int64_t text_bytes = -1;   // bytes of the text the tokens stand for, for bits per byte
-  std::string sha256;             // of the token file, lower-case hex
+  std::int64_t text_bytes = -1;  // bytes of the text the tokens stand for, for bits per byte
+  std::string sha256;            // of the token file, lower-case hex
 };
 
 Sidecar parse_sidecar(std::string_view json, const std::string& name);

@@ -21,7 +21,8 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 // Returns the place of the first token at or above vocab, or count.
 template <class T>
 std::int64_t widen(const std::byte* from, std::int64_t count, std::int64_t vocab, std::int32_t* out) {
-  // memcpy: the data of a .npy file begins at any multiple of its header's padding, of any length in files not made by NumPy.
+  // memcpy: the data of a .npy file begins at any multiple of its header's padding, of any length in files not made by
+  // NumPy.
   T largest = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     T token;
@@ -38,7 +39,8 @@ std::int64_t widen(const std::byte* from, std::int64_t count, std::int64_t vocab
 }  // namespace
 
 TokenFile::TokenFile(std::string path, std::optional<DType> dtype) : path_(std::move(path)) {
-  check(!dtype || *dtype == DType::u16 || *dtype == DType::u32, "'{}': tokens are u16 or u32, not {}", path_, name_of(dtype.value_or(DType::u16)));
+  check(!dtype || *dtype == DType::u16 || *dtype == DType::u32, "'{}': tokens are u16 or u32, not {}", path_,
+        name_of(dtype.value_or(DType::u16)));
   try {
     file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
@@ -57,22 +59,26 @@ TokenFile::TokenFile(std::string path, std::optional<DType> dtype) : path_(std::
     if (path_.ends_with(".npy")) {
       const NpyHeader header = parse_npy_header({map_, std::size_t(map_bytes_)}, map_bytes_, path_);
       const DType stated = dtype ? *dtype : sidecar_ ? sidecar_->dtype : header.dtype;
-      check(stated == header.dtype, "'{}' is stated to be {}, but its header says {}", path_, name_of(stated), name_of(header.dtype));
+      check(stated == header.dtype, "'{}' is stated to be {}, but its header says {}", path_, name_of(stated),
+            name_of(header.dtype));
       dtype_ = header.dtype;
       size_ = header.count;
       data_begin_ = header.data_begin;
       check(size_ > 0, "token file '{}' holds no tokens", path_);
     } else {
-      check(dtype || sidecar_, "'{}': raw tokens of unknown dtype; set data.dtype to \"u16\" or \"u32\", or write {{\"dtype\": \"u16\"}} into '{}'",
+      check(dtype || sidecar_,
+            "'{}': raw tokens of unknown dtype; set data.dtype to \"u16\" or \"u32\", or write {{\"dtype\": \"u16\"}} "
+            "into '{}'",
             path_, sidecar_path(path_));
       dtype_ = dtype ? *dtype : sidecar_->dtype;
       const std::int64_t width = size_of(dtype_);
-      check(map_bytes_ % width == 0, "'{}': {} bytes are no whole number of {} tokens: cut off, or of another dtype", path_, map_bytes_,
-            name_of(dtype_));
+      check(map_bytes_ % width == 0, "'{}': {} bytes are no whole number of {} tokens: cut off, or of another dtype",
+            path_, map_bytes_, name_of(dtype_));
       size_ = map_bytes_ / width;
     }
-    check(!sidecar_ || sidecar_->tokens == -1 || sidecar_->tokens == size_, "'{}' holds {} tokens, its sidecar says {}: cut off, or not its sidecar",
-          path_, size_, sidecar_ ? sidecar_->tokens : -1);
+    check(!sidecar_ || sidecar_->tokens == -1 || sidecar_->tokens == size_,
+          "'{}' holds {} tokens, its sidecar says {}: cut off, or not its sidecar", path_, size_,
+          sidecar_ ? sidecar_->tokens : -1);
   } catch (...) {
     close();
     throw;
@@ -105,14 +111,18 @@ void TokenFile::close() noexcept {
 }
 
 void TokenFile::read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const {
-  check(first >= 0 && count >= 0 && first <= size_ && count <= size_ - first, "'{}': tokens {} to {} were asked for, it holds {}", path_, first,
-        first + count, size_);
+  check(first >= 0 && count >= 0 && first <= size_ && count <= size_ - first,
+        "'{}': tokens {} to {} were asked for, it holds {}", path_, first, first + count, size_);
   struct stat info {};
   check(::fstat(file_, &info) == 0, "token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
-  check(info.st_size >= map_bytes_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_, info.st_size, map_bytes_);
+  check(info.st_size >= map_bytes_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
+        info.st_size, map_bytes_);
   const std::byte* from = map_ + data_begin_ + first * size_of(dtype_);
-  const std::int64_t bad = dtype_ == DType::u16 ? widen<std::uint16_t>(from, count, vocab, out) : widen<std::uint32_t>(from, count, vocab, out);
-  check(bad == count, "'{}': token {} at position {} is not below the vocabulary of {}: a file of another tokenizer or dtype ({}), or model.vocab is too small",
+  const std::int64_t bad = dtype_ == DType::u16 ? widen<std::uint16_t>(from, count, vocab, out)
+                                                : widen<std::uint32_t>(from, count, vocab, out);
+  check(bad == count,
+        "'{}': token {} at position {} is not below the vocabulary of {}: a file of another tokenizer or dtype ({}), "
+        "or model.vocab is too small",
         path_, bad < count ? std::uint32_t(out[bad]) : 0, first + bad, vocab, name_of(dtype_));
 }
 

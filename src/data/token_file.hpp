@@ -1,9 +1,10 @@
-// One token file, mapped read-only: raw little-endian `.bin` (dtype stated by the caller or its sidecar, never guessed from the
-// size) or one-dimensional `.npy`.
+// One token file, mapped read-only: raw little-endian `.bin` (dtype stated by the caller or its sidecar, never guessed
+// from the size) or one-dimensional `.npy`.
 //
-// Opening checks size, header and sidecar against each other. Each read() asks the system for the file's size again: a file
-// that was cut while it is mapped gives an Error instead of SIGBUS (but for a cut in the very microseconds of the copy); a file that was
-// deleted stays readable, the mapping keeps it. Tokens are checked: an Error names file, position and value.
+// Opening checks size, header and sidecar against each other. Each read() asks the system for the file's size again: a
+// file that was cut while it is mapped gives an Error instead of SIGBUS (but for a cut in the very microseconds of the
+// copy); a file that was deleted stays readable, the mapping keeps it. Tokens are checked: an Error names file,
+// position and value.
 #pragma once
 
 #include <cstddef>

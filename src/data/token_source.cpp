@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
   for (const std::string& pattern : patterns) {
-    if (fs::exists(pattern)) {  // a name that holds brackets is still a name
+    std::error_code error;
+    if (fs::exists(pattern, error)) {  // a name that holds brackets is still a name
       files.push_back(pattern);
       continue;
     }
@@ -39,7 +40,8 @@ std::string tokenizer_of(const TokenFile& file) {
   return (fs::path(file.path()).parent_path() / name).lexically_normal().string();
 }
 
-TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional<DType> dtype, std::int64_t vocab) : vocab_(vocab) {
+TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional<DType> dtype, std::int64_t vocab)
+    : vocab_(vocab) {
   check(vocab > 0 && vocab <= std::int64_t(1) << 31, "a vocabulary of {} tokens; it must be from 1 to 2^31", vocab);
   check(!patterns.empty(), "no token files are named; set data.train to paths or globs of .bin or .npy files");
   begin_.push_back(0);
@@ -47,8 +49,9 @@ TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional
     files_.emplace_back(std::move(path), dtype);
     const TokenFile& file = files_.back();
     begin_.push_back(begin_.back() + file.size());
-    check(!file.sidecar() || file.sidecar()->vocab <= vocab, "'{}' has tokens of a vocabulary of {}, the model of {}: set model.vocab to at least {}",
-          file.path(), file.sidecar() ? file.sidecar()->vocab : 0, vocab, file.sidecar() ? file.sidecar()->vocab : 0);
+    check(!file.sidecar() || file.sidecar()->vocab <= vocab,
+          "'{}' has tokens of a vocabulary of {}, the model of {}: set model.vocab to at least {}", file.path(),
+          file.sidecar() ? file.sidecar()->vocab : 0, vocab, file.sidecar() ? file.sidecar()->vocab : 0);
   }
 
   const auto stated = [](const TokenFile& f) { return f.sidecar().value_or(Sidecar{}); };
@@ -58,14 +61,15 @@ TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional
     text_bytes_ = 0;
     for (const TokenFile& f : files_) text_bytes_ += stated(f).text_bytes;
   }
-  if (all([&](const TokenFile& f) { return stated(f).end_of_text == first.end_of_text; })) end_of_text_ = first.end_of_text;
+  if (all([&](const TokenFile& f) { return stated(f).end_of_text == first.end_of_text; }))
+    end_of_text_ = first.end_of_text;
   const std::string tokenizer = tokenizer_of(files_.front());
   if (all([&](const TokenFile& f) { return tokenizer_of(f) == tokenizer; })) tokenizer_ = tokenizer;
 }
 
 void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out) const {
-  check(first >= 0 && count >= 0 && first <= size() && count <= size() - first, "tokens {} to {} were asked for, the source holds {}", first,
-        first + count, size());
+  check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
+        "tokens {} to {} were asked for, the source holds {}", first, first + count, size());
   std::size_t file = std::size_t(std::upper_bound(begin_.begin(), begin_.end(), first) - begin_.begin()) - 1;
   while (count > 0) {
     const std::int64_t part = std::min(count, begin_[file + 1] - first);

@@ -12,8 +12,8 @@
 
 namespace mylos::data {
 
-// Globs (*, ?, [...]) replaced by what they match, all sorted by name, each file once. A pattern without a match is an Error.
-// Sidecars are not token files: names ending in .json are left out of what a glob matches.
+// Globs (*, ?, [...]) replaced by what they match, all sorted by name, each file once. A pattern without a match is an
+// Error. Sidecars are not token files: names ending in .json are left out of what a glob matches.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
 // The tokenizer that a file's sidecar names: "byte", a path that can be opened, or empty.

@@ -54,8 +54,9 @@ class BpeTokenizer final : public Tokenizer {
     check(json.is_array(), "tools/tokenizer.py encode-prompt answered with no list of tokens");
     std::vector<std::int32_t> tokens;
     for (const auto& t : json) {
-      check(t.is_number_unsigned() && t.get<std::uint64_t>() < std::uint64_t(vocab()), "'{}' made token {}, which '{}' does not hold", path_,
-            t.dump(), token_bytes_path(path_));
+      check(t.is_number_unsigned() && t.get<std::uint64_t>() < std::uint64_t(vocab()),
+            "'{}' made token {}, which '{}' does not hold", path_,
+            t.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), token_bytes_path(path_));
       tokens.push_back(t.get<std::int32_t>());
     }
     return tokens;
@@ -79,9 +80,11 @@ class BpeTokenizer final : public Tokenizer {
 TokenBytes parse_token_bytes(std::string_view text, const std::string& name) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   check(json.is_object(), "{}: not a JSON object", name);
-  const auto format = json.find("format"), version = json.find("version"), tokens = json.find("tokens"), end = json.find("end_of_text");
+  const auto format = json.find("format"), version = json.find("version"), tokens = json.find("tokens"),
+             end = json.find("end_of_text");
   check(format != json.end() && *format == "mylos-token-bytes", "{}: \"format\" is not \"mylos-token-bytes\"", name);
-  check(version != json.end() && *version == 1, "{}: its version is not known to this build, which reads version 1", name);
+  check(version != json.end() && *version == 1, "{}: its version is not known to this build, which reads version 1",
+        name);
   check(tokens != json.end() && tokens->is_array() && !tokens->empty(), "{}: \"tokens\" is not a list", name);
   TokenBytes table;
   table.tokens.reserve(tokens->size());
@@ -92,13 +95,15 @@ TokenBytes parse_token_bytes(std::string_view text, const std::string& name) {
     std::string bytes(hex.size() / 2, '\0');
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
-      check(high >= 0 && low >= 0, "{}: token {} holds something else than hexadecimal digits 0-9a-f", name, table.tokens.size());
+      check(high >= 0 && low >= 0, "{}: token {} holds something else than hexadecimal digits 0-9a-f", name,
+            table.tokens.size());
       bytes[i] = char(high << 4 | low);
     }
     table.tokens.push_back(std::move(bytes));
   }
   if (end != json.end() && !end->is_null()) {
-    check(end->is_number_unsigned() && end->get<std::uint64_t>() < table.tokens.size(), "{}: \"end_of_text\" is {}, not one of its {} tokens", name,
+    check(end->is_number_unsigned() && end->get<std::uint64_t>() < table.tokens.size(),
+          "{}: \"end_of_text\" is {}, not one of its {} tokens", name,
           end->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), table.tokens.size());
     table.end_of_text = end->get<std::int32_t>();
   }
@@ -107,13 +112,14 @@ TokenBytes parse_token_bytes(std::string_view text, const std::string& name) {
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name) {
   if (name == "byte") return std::make_unique<ByteTokenizer>();
-  check(name.ends_with(".json") && std::filesystem::is_regular_file(name), "tokenizer '{}' is neither \"byte\" nor the path of a tokenizer.json",
-        name);
+  check(name.ends_with(".json") && std::filesystem::is_regular_file(name),
+        "tokenizer '{}' is neither \"byte\" nor the path of a tokenizer.json", name);
   return std::make_unique<BpeTokenizer>(name);
 }
 
 std::string token_bytes_path(const std::string& tokenizer_json) {
-  const std::string_view stem = std::string_view(tokenizer_json).substr(0, tokenizer_json.size() - (tokenizer_json.ends_with(".json") ? 5 : 0));
+  const std::string_view stem =
+      std::string_view(tokenizer_json).substr(0, tokenizer_json.size() - (tokenizer_json.ends_with(".json") ? 5 : 0));
   return std::string(stem) + ".bytes.json";
 }
 

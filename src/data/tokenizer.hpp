@@ -1,8 +1,9 @@
 // Text to tokens and back.
 //
-// "byte": each byte is its token, 256 ends a text (vocabulary 257). Otherwise a Hugging Face tokenizer.json with byte-level BPE (GPT-2, Llama 3,
-// or trained by `mylos tokenize`): encoding runs tools/tokenizer.py, decoding needs only the table of bytes beside it
-// (tokenizer.bytes.json, written by the same tool). Decoding gives back the exact bytes; special tokens decode to nothing.
+// "byte": each byte is its token, 256 ends a text (vocabulary 257). Otherwise a Hugging Face tokenizer.json with
+// byte-level BPE (GPT-2, Llama 3, or trained by `mylos tokenize`): encoding runs tools/tokenizer.py, decoding needs
+// only the table of bytes beside it (tokenizer.bytes.json, written by the same tool). Decoding gives back the exact
+// bytes; special tokens decode to nothing.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct TokenBytes {
   std::vector<std::string> tokens;
   std::int32_t end_of_text = -1;  // -1: none
 };
-// {"format": "mylos-token-bytes", "version": 1, "end_of_text": 0, "tokens": ["", "21", "c3a9", ...]}, bytes in hexadecimal.
-// Throws Error naming `name` for anything else.
+// {"format": "mylos-token-bytes", "version": 1, "end_of_text": 0, "tokens": ["", "21", "c3a9", ...]}, bytes in
+// hexadecimal. Throws Error naming `name` for anything else.
 TokenBytes parse_token_bytes(std::string_view json, const std::string& name);
 
 class Tokenizer {

@@ -13,9 +13,11 @@ std::vector<ConfigSection> sections(DataConfig& c) {
 
 TEST(DataConfig, ReadsItsKeysAndWritesThemBack) {
   DataConfig c;
-  read_config("", {"data.train=['a-*.bin', 'b.npy']", "data.validation=['v.bin']", "data.dtype='u32'", "data.documents=true", "data.document_token=7",
-                   "data.shuffle=false", "data.seed=11", "data.prefetch=0", "data.tokenizer='byte'"},
-              sections(c));
+  read_config(
+      "",
+      {"data.train=['a-*.bin', 'b.npy']", "data.validation=['v.bin']", "data.dtype='u32'", "data.documents=true",
+       "data.document_token=7", "data.shuffle=false", "data.seed=11", "data.prefetch=0", "data.tokenizer='byte'"},
+      sections(c));
   EXPECT_EQ(c.train, (std::vector<std::string>{"a-*.bin", "b.npy"}));
   EXPECT_EQ(c.validation, (std::vector<std::string>{"v.bin"}));
   EXPECT_EQ(stated_dtype(c), DType::u32);

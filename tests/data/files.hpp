@@ -75,6 +75,7 @@ std::string error_of(F&& run) {
   return "";
 }
 
-#define EXPECT_HAS(text, part) EXPECT_PRED2([](const std::string& t, const std::string& p) { return t.find(p) != t.npos; }, text, part)
+#define EXPECT_HAS(text, part) \
+  EXPECT_PRED2([](const std::string& t, const std::string& p) { return t.find(p) != t.npos; }, text, part)
 
 }  // namespace mylos::test

@@ -16,7 +16,9 @@ using test::write_tokens;
 TEST(Inspect, CountsAndShows) {
   TemporaryFolder folder;
   const std::string path = write_tokens<std::uint16_t>(folder / "a.bin", {'m', 'i', 'l', 'l', 256, 'g', 256});
-  write_bytes(sidecar_path(path), R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "text_bytes": 5})");
+  write_bytes(
+      sidecar_path(path),
+      R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "text_bytes": 5})");
   const TokenFileReport r = inspect(path, {.first = 1, .show = 3});
   EXPECT_EQ(r.tokens, 7);
   EXPECT_EQ(r.smallest, 'g');
@@ -35,7 +37,9 @@ TEST(Inspect, CountsAndShows) {
 TEST(Inspect, ReportsWhereFileAndSidecarDisagree) {
   TemporaryFolder folder;
   const std::string path = write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 300});
-  write_bytes(sidecar_path(path), R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "sha256": "00"})");
+  write_bytes(
+      sidecar_path(path),
+      R"({"dtype": "u16", "vocab": 257, "end_of_text": 256, "documents": 2, "tokenizer": "byte", "sha256": "00"})");
   const TokenFileReport r = inspect(path);
   ASSERT_EQ(r.problems.size(), 4u);
   EXPECT_HAS(r.problems[0], "largest token 300");
@@ -48,7 +52,8 @@ TEST(Inspect, ReportsWhereFileAndSidecarDisagree) {
 // "abc": FIPS 180-2, appendix B.1.
 TEST(Inspect, Sha256IsTheStandardOne) {
   TemporaryFolder folder;
-  const TokenFileReport r = inspect(write_bytes(folder / "a.npy", test::npy("{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}", "ab")));
+  const TokenFileReport r = inspect(
+      write_bytes(folder / "a.npy", test::npy("{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}", "ab")));
   EXPECT_EQ(r.sha256.size(), 64u);
   Sha256 sum;
   sum.add("ab", 2);

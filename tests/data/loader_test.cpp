@@ -48,7 +48,9 @@ TEST(Loader, RunsAheadButNoFurtherThanAsked) {
 
 TEST(Loader, ASlowSourceShowsUpInTheWait) {
   for (const std::int64_t prefetch : {0, 2}) {
-    Loader loader([](std::int64_t s, std::int64_t m, HostBatch& b) { std::this_thread::sleep_for(20ms), stamp(s, m, b); }, 1, 0, prefetch);
+    Loader loader(
+        [](std::int64_t s, std::int64_t m, HostBatch& b) { std::this_thread::sleep_for(20ms), stamp(s, m, b); }, 1, 0,
+        prefetch);
     HostBatch b;
     for (int i = 0; i < 5; ++i) loader.next(b);
     EXPECT_GT(loader.wait_seconds(), 0.08);
@@ -80,7 +82,9 @@ TEST(Loader, StopsCleanlyAtAnyTime) {
 
 TEST(Loader, UsesMemoryAgain) {
   std::atomic<int> fresh = 0;
-  Loader loader([&](std::int64_t s, std::int64_t m, HostBatch& b) { fresh += b.tokens.capacity() == 0, stamp(s, m, b); }, 1, 0, 3);
+  Loader loader(
+      [&](std::int64_t s, std::int64_t m, HostBatch& b) { fresh += b.tokens.capacity() == 0, stamp(s, m, b); }, 1, 0,
+      3);
   HostBatch b;
   for (int i = 0; i < 200; ++i) loader.next(b);
   EXPECT_LE(fresh, 5);  // three in the queue, one being made, one in the caller's hands

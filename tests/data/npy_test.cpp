@@ -56,7 +56,8 @@ TEST(Npy, RefusesWhatDoesNotFitTheFile) {
   const std::string dictionary = header("'<u2'", "(5,)");
   EXPECT_HAS(error_of([&] { parse(npy(dictionary, "12345678")); }), "header says 5 tokens, the file has room for 4");
   EXPECT_HAS(error_of([&] { parse(npy(dictionary, "12345678901")); }), "1 bytes after the 5 tokens");
-  for (const char* absurd : {"(9223372036854775807,)", "(4611686018427387904,)", "(18446744073709551617,)", "(-1,)", "(1e3,)", "(99999999999999999999999,)"})
+  for (const char* absurd : {"(9223372036854775807,)", "(4611686018427387904,)", "(18446744073709551617,)", "(-1,)",
+                             "(1e3,)", "(99999999999999999999999,)"})
     EXPECT_HAS(error_of([&] { parse(npy(header("'<u2'", absurd), "12")); }), "x.npy");
   std::string lying = npy(dictionary, "1234567890");
   lying[8] = lying[9] = char(0xff);  // a header of 65535 bytes
@@ -69,18 +70,23 @@ TEST(Npy, RefusesWhatDoesNotFitTheFile) {
 }
 
 TEST(Npy, RefusesDamagedHeaders) {
-  for (const char* text : {"", "{", "}", "{}", "{'descr'}", "{'descr': '<u2'}", "{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (1,)}",
-                           "{'descr': '<u2', 'fortran_order': Maybe, 'shape': (1,)}", "{'descr': '<u2', 'fortran_order': False, 'shape': (1,",
-                           "{'descr': '<u2', 'fortran_order': False, 'shape': 1}", "{'descr': '<u2, 'fortran_order': False, 'shape': (1,)}",
-                           "{'descr': '<u2', 'fortran_order': False, 'shape': (1,), 'more': 1}",
-                           "{'descr': '<u2', 'fortran_order': False, 'shape': (1,)} x", "{'descr': '\\x3cu2', 'fortran_order': False, 'shape': (1,)}"})
+  for (const char* text :
+       {"", "{", "}", "{}", "{'descr'}", "{'descr': '<u2'}",
+        "{'descr': '<u2', 'descr': '<u2', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<u2', 'fortran_order': Maybe, 'shape': (1,)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (1,", "{'descr': '<u2', 'fortran_order': False, 'shape': 1}",
+        "{'descr': '<u2, 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (1,), 'more': 1}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (1,)} x",
+        "{'descr': '\\x3cu2', 'fortran_order': False, 'shape': (1,)}"})
     EXPECT_HAS(error_of([&] { parse(npy(text, "xx")); }), "x.npy") << text;
   std::string version = npy(header("'<u2'", "(1,)"), "xx");
   version[6] = 4;
   EXPECT_HAS(error_of([&] { parse(version); }), "format 4.0");
 }
 
-// Every beginning of a good file, and every byte of its header turned into others, gives an Error or a header that fits.
+// Every beginning of a good file, and every byte of its header turned into others, gives an Error or a header that
+// fits.
 TEST(Npy, NoBeginningAndNoFlippedByteCrashes) {
   const std::string good = npy(header("'<u2'", "(5,)"), "1234567890");
   for (std::size_t n = 0; n < good.size(); ++n) error_of([&] { parse(good.substr(0, n)); });

@@ -39,8 +39,8 @@ TEST(Permutation, HitsEveryValueOnce) {
 
 TEST(Permutation, InverseBeyond32Bits) {
   std::mt19937_64 gen(test_seed() + 1);
-  for (const std::int64_t n : {(std::int64_t(1) << 32) - 1, (std::int64_t(1) << 32) + 1, std::int64_t(10'000'000'000'019), (std::int64_t(1) << 61) - 1,
-                               std::int64_t(1) << 62}) {
+  for (const std::int64_t n : {(std::int64_t(1) << 32) - 1, (std::int64_t(1) << 32) + 1,
+                               std::int64_t(10'000'000'000'019), (std::int64_t(1) << 61) - 1, std::int64_t(1) << 62}) {
     const Permutation p(gen(), 3, n);
     std::unordered_set<std::int64_t> seen;
     const std::int64_t begin = std::int64_t(gen() % std::uint64_t(n - 2000));
@@ -62,8 +62,8 @@ TEST(Permutation, SeedAndEpochGiveOtherOrders) {
   EXPECT_NE(order(seed, 5, 1000), order(seed + (std::uint64_t(1) << 40), 5, 1000));
 }
 
-// Over many epochs each of the n! orders of n elements must come about equally often: chi-squared, at a bound that a true
-// shuffle passes but for one time in about 10^5.
+// Over many epochs each of the n! orders of n elements must come about equally often: chi-squared, at a bound that a
+// true shuffle passes but for one time in about 10^5.
 TEST(Permutation, SmallOrdersAreEquallyLikely) {
   for (const std::int64_t n : {2, 3, 4}) {
     std::vector<std::vector<std::int64_t>> kinds;
@@ -74,7 +74,8 @@ TEST(Permutation, SmallOrdersAreEquallyLikely) {
     std::vector<double> counts(kinds.size());
     const int epochs = 6000;
     for (int e = 0; e < epochs; ++e)
-      ++counts[std::size_t(std::lower_bound(kinds.begin(), kinds.end(), order(test_seed(), std::uint64_t(e), n)) - kinds.begin())];
+      ++counts[std::size_t(std::lower_bound(kinds.begin(), kinds.end(), order(test_seed(), std::uint64_t(e), n)) -
+                           kinds.begin())];
     const double expected = double(epochs) / double(kinds.size()), freedom = double(kinds.size() - 1);
     double chi = 0;
     for (const double c : counts) chi += (c - expected) * (c - expected) / expected;
@@ -84,7 +85,8 @@ TEST(Permutation, SmallOrdersAreEquallyLikely) {
   }
 }
 
-// A shuffled order has no trend: the mean distance of neighbours is n / 3, the rank correlation with i about 0 ± 1/sqrt(n).
+// A shuffled order has no trend: the mean distance of neighbours is n / 3, the rank correlation with i about 0 ±
+// 1/sqrt(n).
 TEST(Permutation, LooksShuffled) {
   for (const std::int64_t n : {1000, 4096, 99'991}) {
     const std::vector<std::int64_t> v = order(test_seed(), 0, n);

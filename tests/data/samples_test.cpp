@@ -73,7 +73,8 @@ class Layouts : public ::testing::Test {
     samples.emplace(*source, SampleOptions{5, true, test_seed(), -1});  // 100 samples
   }
   // First token of every row of a step over all ranks, in the order of their places.
-  std::vector<std::int32_t> step_rows(std::int64_t batch, std::int64_t micro, std::int64_t ranks, std::int64_t step) const {
+  std::vector<std::int32_t> step_rows(std::int64_t batch, std::int64_t micro, std::int64_t ranks,
+                                      std::int64_t step) const {
     std::map<std::int64_t, std::int32_t> by_place;
     HostBatch b;
     for (std::int64_t rank = 0; rank < ranks; ++rank)
@@ -81,7 +82,8 @@ class Layouts : public ::testing::Test {
         const BatchLayout layout{batch, micro, ranks, rank};
         make_batch(*samples, layout, step, m, b);
         for (std::int64_t row = 0; row < batch; ++row)
-          EXPECT_TRUE(by_place.emplace(place_of(layout, step, m, row), b.tokens[std::size_t(row * 5)]).second) << "a place was read twice";
+          EXPECT_TRUE(by_place.emplace(place_of(layout, step, m, row), b.tokens[std::size_t(row * 5)]).second)
+              << "a place was read twice";
       }
     std::vector<std::int32_t> rows;
     for (const auto& [place, token] : by_place) {
@@ -97,7 +99,8 @@ class Layouts : public ::testing::Test {
 };
 
 TEST_F(Layouts, AnyRankCountAndSplitSeesTheSameSamples) {
-  for (const std::int64_t step : {0, 1, 3, 4, 8, 1000, 123456}) {  // 24 samples a step: steps 4 and 8 hold the end of an epoch
+  for (const std::int64_t step :
+       {0, 1, 3, 4, 8, 1000, 123456}) {  // 24 samples a step: steps 4 and 8 hold the end of an epoch
     const std::vector<std::int32_t> one = step_rows(24, 1, 1, step);
     EXPECT_EQ(step_rows(1, 24, 1, step), one);
     EXPECT_EQ(step_rows(4, 3, 2, step), one);

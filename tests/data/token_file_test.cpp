@@ -49,8 +49,10 @@ TEST(TokenFile, NeverGuessesTheDtypeFromTheSize) {
 
 TEST(TokenFile, SizeMustFit) {
   TemporaryFolder folder;
-  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "a.bin", "12345"), DType::u16); }), "5 bytes are no whole number of u16");
-  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "b.bin", "123456"), DType::u32); }), "6 bytes are no whole number of u32");
+  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "a.bin", "12345"), DType::u16); }),
+             "5 bytes are no whole number of u16");
+  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "b.bin", "123456"), DType::u32); }),
+             "6 bytes are no whole number of u32");
   EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "c.bin", ""), DType::u16); }), "empty");
   EXPECT_HAS(error_of([&] { TokenFile(folder / "none.bin", DType::u16); }), "cannot open");
   EXPECT_HAS(error_of([&] { TokenFile(folder.path(), DType::u16); }), "not a file");
@@ -108,7 +110,8 @@ TEST(Sidecar, RoundTrip) {
 
 TEST(Sidecar, WrongContentNamesTheKey) {
   const auto refused = [](const char* json) { return error_of([&] { parse_sidecar(json, "s.json"); }); };
-  for (const char* json : {"", "[]", "{", "12", "{\"dtype\":\"u16\"", "\xff\xfe", "null"}) EXPECT_HAS(refused(json), "s.json");
+  for (const char* json : {"", "[]", "{", "12", "{\"dtype\":\"u16\"", "\xff\xfe", "null"})
+    EXPECT_HAS(refused(json), "s.json");
   EXPECT_HAS(refused("{}"), "\"dtype\" is missing");
   EXPECT_HAS(refused(R"({"dtype": "u8"})"), "\"u8\"");
   EXPECT_HAS(refused(R"({"dtype": 16})"), "\"dtype\" is not a string");
@@ -128,7 +131,8 @@ TEST(TokenSource, CrossesFilesInTheOrderOfTheirNames) {
   write_tokens<std::uint16_t>(folder / "x-1.bin", {0, 1, 2, 3});
   write_tokens<std::uint16_t>(folder / "x-3.bin", {6});
   for (const char* name : {"x-1.bin", "x-2.bin", "x-3.bin"})
-    write_bytes(sidecar_path(folder / name), R"({"dtype": "u16", "text_bytes": 10, "end_of_text": 6, "vocab": 8, "tokenizer": "t.json"})");
+    write_bytes(sidecar_path(folder / name),
+                R"({"dtype": "u16", "text_bytes": 10, "end_of_text": 6, "vocab": 8, "tokenizer": "t.json"})");
   const TokenSource source({folder / "x-*", folder / "x-2.bin"}, std::nullopt, 8);
   EXPECT_EQ(source.size(), 7);
   EXPECT_EQ(source.text_bytes(), 30);

@@ -22,7 +22,8 @@ using test::write_bytes;
 
 bool bpe_is_available() {
   try {
-    run_program({std::getenv("MYLOS_PYTHON") ? std::getenv("MYLOS_PYTHON") : MYLOS_TEST_PYTHON, "-c", "import tokenizers"}, "");
+    run_program(
+        {std::getenv("MYLOS_PYTHON") ? std::getenv("MYLOS_PYTHON") : MYLOS_TEST_PYTHON, "-c", "import tokenizers"}, "");
     return true;
   } catch (const Error&) {
     return false;
@@ -47,10 +48,28 @@ std::vector<std::string> documents_of(const std::vector<std::string>& shards, co
 }
 
 std::string random_text(std::mt19937_64& gen, bool utf8) {
-  static const std::vector<std::string> words = {"mill", " grain", "\n", "\t", "  ", "é", "Ω", "中文", "🌾", "\xc2\x85", "0", "12345", "<|end_of_text|>",
-                                                 "'s", "\r\n", "{\"a\": 1}", "e\xcc\x81", std::string(1, '\0'), "\xef\xbb\xbf"};
+  static const std::vector<std::string> words = {"mill",
+                                                 " grain",
+                                                 "\n",
+                                                 "\t",
+                                                 "  ",
+                                                 "é",
+                                                 "Ω",
+                                                 "中文",
+                                                 "🌾",
+                                                 "\xc2\x85",
+                                                 "0",
+                                                 "12345",
+                                                 "<|end_of_text|>",
+                                                 "'s",
+                                                 "\r\n",
+                                                 "{\"a\": 1}",
+                                                 "e\xcc\x81",
+                                                 std::string(1, '\0'),
+                                                 "\xef\xbb\xbf"};
   std::string text;
-  for (std::size_t n = 1 + gen() % 60; n-- > 0;) text += utf8 ? words[gen() % words.size()] : std::string(1, char(gen()));
+  for (std::size_t n = 1 + gen() % 60; n-- > 0;)
+    text += utf8 ? words[gen() % words.size()] : std::string(1, char(gen()));
   return text;
 }
 
@@ -71,7 +90,8 @@ struct Corpus {
 void expect_split(const Corpus& corpus, const TokenizeResult& result, double fraction) {
   const auto tokenizer = make_tokenizer(result.tokenizer);
   EXPECT_EQ(tokenizer->vocab(), result.vocab);
-  const std::vector<std::string> train = documents_of(result.train.shards, *tokenizer), validation = documents_of(result.validation.shards, *tokenizer);
+  const std::vector<std::string> train = documents_of(result.train.shards, *tokenizer),
+                                 validation = documents_of(result.validation.shards, *tokenizer);
   EXPECT_EQ(std::int64_t(train.size()), result.train.documents);
   EXPECT_EQ(std::int64_t(validation.size()), result.validation.documents);
   EXPECT_EQ(train.size() + validation.size(), corpus.documents.size());
@@ -79,9 +99,13 @@ void expect_split(const Corpus& corpus, const TokenizeResult& result, double fra
   // Both sides keep the order, and together they are the documents, byte for byte.
   std::size_t t = 0, v = 0;
   for (const std::string& d : corpus.documents) {
-    if (v < validation.size() && validation[v] == d) ++v;
-    else if (t < train.size() && train[t] == d) ++t;
-    else FAIL() << "a document came back changed: " << nlohmann::json(d).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    if (v < validation.size() && validation[v] == d)
+      ++v;
+    else if (t < train.size() && train[t] == d)
+      ++t;
+    else
+      FAIL() << "a document came back changed: "
+             << nlohmann::json(d).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   }
   std::int64_t bytes = 0;
   for (const std::string& d : corpus.documents) bytes += std::int64_t(d.size());
@@ -98,7 +122,8 @@ void expect_split(const Corpus& corpus, const TokenizeResult& result, double fra
 TEST(Tokenize, BytesComeBackAndSplitsAreDeterministic) {
   const Corpus corpus(101, false);
   TemporaryFolder out;
-  TokenizeOptions options{.inputs = {corpus.folder.path()}, .out = out / "a", .validation_fraction = 0.1, .shard_tokens = 1000};
+  TokenizeOptions options{
+      .inputs = {corpus.folder.path()}, .out = out / "a", .validation_fraction = 0.1, .shard_tokens = 1000};
   const TokenizeResult a = tokenize(options);
   expect_split(corpus, a, 0.1);
   EXPECT_GT(a.train.shards.size(), 1u);
@@ -106,15 +131,18 @@ TEST(Tokenize, BytesComeBackAndSplitsAreDeterministic) {
   options.inputs = {corpus.folder / "*.txt"};
   const TokenizeResult b = tokenize(options);
   ASSERT_EQ(a.train.shards.size(), b.train.shards.size());
-  for (std::size_t i = 0; i < a.train.shards.size(); ++i) EXPECT_EQ(bytes_of(a.train.shards[i]), bytes_of(b.train.shards[i]));
+  for (std::size_t i = 0; i < a.train.shards.size(); ++i)
+    EXPECT_EQ(bytes_of(a.train.shards[i]), bytes_of(b.train.shards[i]));
 }
 
 TEST(Tokenize, JsonLinesAreDocuments) {
   TemporaryFolder folder;
   std::string lines;
-  for (int i = 0; i < 20; ++i) lines += nlohmann::json{{"body", fmt::format("line {} é\n", i)}}.dump() + (i % 3 ? "\n" : "\r\n\n");
+  for (int i = 0; i < 20; ++i)
+    lines += nlohmann::json{{"body", fmt::format("line {} é\n", i)}}.dump() + (i % 3 ? "\n" : "\r\n\n");
   write_bytes(folder / "a.jsonl", lines);
-  const TokenizeResult r = tokenize({.inputs = {folder / "a.jsonl"}, .out = folder / "out", .jsonl_field = "body", .validation_fraction = 0});
+  const TokenizeResult r = tokenize(
+      {.inputs = {folder / "a.jsonl"}, .out = folder / "out", .jsonl_field = "body", .validation_fraction = 0});
   EXPECT_EQ(r.train.documents, 20);
   EXPECT_EQ(r.validation.shards.size(), 0u);
   EXPECT_EQ(documents_of(r.train.shards, *make_tokenizer("byte"))[3], "line 3 é\n");
@@ -125,16 +153,21 @@ TEST(Tokenize, ErrorsSayWhatToDoAndLeaveNothing) {
   write_bytes(folder / "a.txt", "one");
   write_bytes(folder / "b.txt", "two");
   const std::string out = folder / "out";
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "?.txt"}, .out = out}); }), "2 documents are too few for a validation fraction of 0.01: use at least 0.25");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "?.txt"}, .out = out}); }),
+             "2 documents are too few for a validation fraction of 0.01: use at least 0.25");
   EXPECT_TRUE(std::filesystem::is_empty(out));
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "*.md"}, .out = out}); }), "no file matches");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {}, .out = out}); }), "nothing to tokenize");
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder.path()}, .extensions = {".rs"}, .out = out}); }), "no file ending in .rs");
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .validation_fraction = 0.9}); }), "0.9");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder.path()}, .extensions = {".rs"}, .out = out}); }),
+             "no file ending in .rs");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .validation_fraction = 0.9}); }),
+             "0.9");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "train:10"}); }), "257");
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "bpe"}); }), "'bpe' is neither");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "bpe"}); }),
+             "'bpe' is neither");
   write_bytes(folder / "bad.jsonl", "{\"text\": \"ok\"}\n{\"text\": 1}\n");
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "bad.jsonl"}, .out = out, .validation_fraction = 0}); }), "bad.jsonl:2: no text under \"text\"");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "bad.jsonl"}, .out = out, .validation_fraction = 0}); }),
+             "bad.jsonl:2: no text under \"text\"");
   EXPECT_TRUE(std::filesystem::is_empty(out));
   tokenize({.inputs = {folder / "?.txt"}, .out = out, .validation_fraction = 0.5});
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "?.txt"}, .out = out}); }), "holds token shards already");
@@ -144,7 +177,11 @@ TEST(Tokenize, BpeTrainsAndComesBack) {
   if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
   const Corpus corpus(120, true);
   TemporaryFolder out;
-  TokenizeOptions options{.inputs = {corpus.folder.path()}, .out = out / "a", .tokenizer = "train:300", .validation_fraction = 0.1, .shard_tokens = 1500};
+  TokenizeOptions options{.inputs = {corpus.folder.path()},
+                          .out = out / "a",
+                          .tokenizer = "train:300",
+                          .validation_fraction = 0.1,
+                          .shard_tokens = 1500};
   const TokenizeResult a = tokenize(options);
   EXPECT_LE(a.vocab, 300);
   EXPECT_GT(a.vocab, 257);
@@ -156,7 +193,8 @@ TEST(Tokenize, BpeTrainsAndComesBack) {
   options.tokenizer = a.tokenizer;
   const TokenizeResult b = tokenize(options);
   ASSERT_EQ(a.train.shards.size(), b.train.shards.size());
-  for (std::size_t i = 0; i < a.train.shards.size(); ++i) EXPECT_EQ(bytes_of(a.train.shards[i]), bytes_of(b.train.shards[i]));
+  for (std::size_t i = 0; i < a.train.shards.size(); ++i)
+    EXPECT_EQ(bytes_of(a.train.shards[i]), bytes_of(b.train.shards[i]));
   EXPECT_EQ(TokenSource(b.train.shards, std::nullopt, b.vocab).tokenizer(), out / "b/tokenizer.json");
 
   // A prompt, the words of special tokens included, comes back too; a shard decodes in Python as in C++.
@@ -177,9 +215,16 @@ TEST(Tokenize, BpeRefusesWhatIsNotUtf8) {
   if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
   TemporaryFolder folder;
   write_bytes(folder / "a.txt", "good\xff");
-  const std::string message = error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = folder / "out", .tokenizer = "train:300", .validation_fraction = 0}); });
+  const std::string message = error_of([&] {
+    tokenize({.inputs = {folder / "a.txt"}, .out = folder / "out", .tokenizer = "train:300", .validation_fraction = 0});
+  });
   EXPECT_HAS(message, "a.txt: byte 4 is not UTF-8");
-  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = folder / "out", .tokenizer = write_bytes(folder / "t.json", "{}"), .validation_fraction = 0}); }),
+  EXPECT_HAS(error_of([&] {
+               tokenize({.inputs = {folder / "a.txt"},
+                         .out = folder / "out",
+                         .tokenizer = write_bytes(folder / "t.json", "{}"),
+                         .validation_fraction = 0});
+             }),
              "decoder");
 }
 

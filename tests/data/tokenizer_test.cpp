@@ -24,7 +24,8 @@ TEST(ByteTokenizer, GivesBackAnyBytes) {
     tokens.push_back(256);
     ASSERT_EQ(t->decode(tokens), text);
   }
-  for (const std::int32_t bad : {-1, 257}) EXPECT_HAS(error_of([&] { t->decode({&bad, 1}); }), fmt::format("token {}", bad));
+  for (const std::int32_t bad : {-1, 257})
+    EXPECT_HAS(error_of([&] { t->decode({&bad, 1}); }), fmt::format("token {}", bad));
 }
 
 TEST(Tokenizer, UnknownNamesAreErrors) {
@@ -35,18 +36,24 @@ TEST(Tokenizer, UnknownNamesAreErrors) {
 }
 
 TEST(TokenBytes, ReadsItsTable) {
-  const TokenBytes t = parse_token_bytes(R"({"format": "mylos-token-bytes", "version": 1, "end_of_text": 0, "tokens": ["", "21", "c3a900"]})", "t");
+  const TokenBytes t = parse_token_bytes(
+      R"({"format": "mylos-token-bytes", "version": 1, "end_of_text": 0, "tokens": ["", "21", "c3a900"]})", "t");
   EXPECT_EQ(t.tokens, (std::vector<std::string>{"", "!", std::string("\xc3\xa9\0", 3)}));
   EXPECT_EQ(t.end_of_text, 0);
-  EXPECT_EQ(parse_token_bytes(R"({"format": "mylos-token-bytes", "version": 1, "end_of_text": null, "tokens": ["21"]})", "t").end_of_text, -1);
+  EXPECT_EQ(
+      parse_token_bytes(R"({"format": "mylos-token-bytes", "version": 1, "end_of_text": null, "tokens": ["21"]})", "t")
+          .end_of_text,
+      -1);
 }
 
 TEST(TokenBytes, RefusesEverythingElse) {
   const std::string start = R"({"format": "mylos-token-bytes", "version": 1, )";
   for (const std::string& json :
-       {std::string(""), std::string("[]"), std::string("{}"), std::string(R"({"format": "mylos-token-bytes", "version": 2, "tokens": ["21"]})"),
-        start + R"("tokens": []})", start + R"("tokens": "21"})", start + R"("tokens": [21]})", start + R"("tokens": ["2"]})", start + R"("tokens": ["2G"]})",
-        start + R"("tokens": ["2A"]})", start + R"("end_of_text": 1, "tokens": ["21"]})", start + R"("end_of_text": -1, "tokens": ["21"]})",
+       {std::string(""), std::string("[]"), std::string("{}"),
+        std::string(R"({"format": "mylos-token-bytes", "version": 2, "tokens": ["21"]})"), start + R"("tokens": []})",
+        start + R"("tokens": "21"})", start + R"("tokens": [21]})", start + R"("tokens": ["2"]})",
+        start + R"("tokens": ["2G"]})", start + R"("tokens": ["2A"]})",
+        start + R"("end_of_text": 1, "tokens": ["21"]})", start + R"("end_of_text": -1, "tokens": ["21"]})",
         start + R"("end_of_text": "0", "tokens": ["21"]})", start + R"("tokens": ["21")", std::string(100'000, '[')})
     EXPECT_HAS(error_of([&] { parse_token_bytes(json, "t.json"); }), "t.json") << json.substr(0, 100);
 }
@@ -56,7 +63,10 @@ TEST(RunProgram, PassesArgumentsAndStreamsAsTheyAre) {
   EXPECT_EQ(run_program({"cat"}, big), big);
   EXPECT_EQ(run_program({"printf", "%s|", "$HOME; echo *", "a b"}, ""), "$HOME; echo *|a b|");
   EXPECT_HAS(error_of([] { run_program({"no-such-program-of-mylos"}, ""); }), "no-such-program-of-mylos");
-  EXPECT_HAS(error_of([] { run_program({"sh", "-c", "echo first >&2; echo the reason >&2; exit 3"}, ""); }), "the reason");
+  EXPECT_HAS(error_of([] {
+               run_program({"sh", "-c", "echo first >&2; echo the reason >&2; exit 3"}, "");
+             }),
+             "the reason");
   EXPECT_HAS(error_of([] { run_program({"sh", "-c", "kill -9 $$"}, ""); }), "signal 9");
 }
 

@@ -18,21 +18,23 @@
 namespace mylos::fuzz {
 namespace {
 
-std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 void require(bool ok) {
   if (!ok) std::abort();
 }
 
-const std::string& folder() {
-  static const std::string path = [] {
-    std::string name = (std::filesystem::temp_directory_path() / "mylos-fuzz-XXXXXX").string();
-    require(::mkdtemp(name.data()) != nullptr);
-    std::atexit([] { std::filesystem::remove_all(folder()); });
-    return name;
-  }();
-  return path;
-}
+// Made once for the process and removed with it.
+struct Folder {
+  std::string path = (std::filesystem::temp_directory_path() / "mylos-fuzz-XXXXXX").string();
+  Folder() { require(::mkdtemp(path.data()) != nullptr); }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
 
 void write(const std::string& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary) << text_of(bytes);
@@ -54,10 +56,13 @@ void data_shard(std::span<const std::byte> input) {
   const unsigned choice = unsigned(input[0]);
   const std::size_t sidecar_bytes = std::min(std::size_t(input[1]) | std::size_t(input[2]) << 8, input.size() - 3);
   const std::span<const std::byte> sidecar = input.subspan(3, sidecar_bytes), file = input.subspan(3 + sidecar_bytes);
-  const std::string path = folder() + (choice & 1 ? "/input.npy" : "/input.bin");
+  static const Folder folder;
+  const std::string path = folder.path + (choice & 1 ? "/input.npy" : "/input.bin");
   write(path, file);
-  if (choice & 2) write(data::sidecar_path(path), sidecar);
-  else std::filesystem::remove(data::sidecar_path(path));
+  if (choice & 2)
+    write(data::sidecar_path(path), sidecar);
+  else
+    std::filesystem::remove(data::sidecar_path(path));
   try {
     const std::optional<DType> stated = choice & 4 ? std::optional(choice & 8 ? DType::u32 : DType::u16) : std::nullopt;
     const data::TokenFile tokens(path, stated);
