@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Byte-level BPE for mylos, through Hugging Face `tokenizers`.
 
-  tokenizer.py train --vocab 4096 --out tokenizer.json INPUTS...      train on text and .jsonl files; writes the table too
-  tokenizer.py table tokenizer.json                                   tokenizer.bytes.json: the bytes of every token
-  tokenizer.py encode --tokenizer tokenizer.json --out DIR INPUTS...  shards DIR/{train,validation}-00000.bin with sidecars
-  tokenizer.py encode-prompt --tokenizer tokenizer.json < text        a JSON list of tokens
-  tokenizer.py decode --tokenizer tokenizer.json SHARD > text         the text of a shard, byte for byte
+  train --vocab 4096 --out tokenizer.json INPUTS...      train on text and .jsonl files; writes the table too
+  table tokenizer.json                                   tokenizer.bytes.json: the bytes of every token
+  encode --tokenizer tokenizer.json --out DIR INPUTS...  shards DIR/{train,validation}-00000.bin with sidecars
+  encode-prompt --tokenizer tokenizer.json < text        a JSON list of tokens
+  decode --tokenizer tokenizer.json SHARD > text         the text of a shard, byte for byte
 
-`mylos tokenize` calls it; docs/data.md describes the files. Results go to stdout as JSON, errors are one line on stderr.
+`mylos tokenize` calls it; docs/data.md describes the files. Results go to stdout as JSON, errors are a line on stderr.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class ToolError(Exception):
 
 def byte_of_letter():
     """GPT-2's alphabet: each byte is a printable letter; bytes that are not printable move to 256 and above."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     moved = [b for b in range(256) if b not in printable]
     return {**{chr(b): b for b in printable}, **{chr(256 + i): b for i, b in enumerate(moved)}}
 
@@ -49,7 +49,8 @@ def documents(paths, field):
                 try:
                     text = raw.decode("utf-8")
                 except UnicodeDecodeError as e:
-                    raise ToolError(f"{path}: byte {e.start} is not UTF-8; BPE needs valid text (the byte tokenizer takes any)") from e
+                    why = "BPE needs valid text (the byte tokenizer takes any)"
+                    raise ToolError(f"{path}: byte {e.start} is not UTF-8; {why}") from e
                 if text:
                     yield text
                 continue
@@ -114,7 +115,7 @@ def write_table(path):
     with open(path, encoding="utf-8") as file:
         decoder = (json.load(file).get("decoder") or {}).get("type")
     if decoder != "ByteLevel":
-        raise ToolError(f"'{path}' decodes by {decoder}; mylos reads byte-level BPE (decoder ByteLevel: GPT-2, Llama 3, ...)")
+        raise ToolError(f"'{path}' has decoder {decoder}; mylos reads byte-level BPE (ByteLevel: GPT-2, Llama 3, ...)")
     tokenizer = load(path)
     letters = byte_of_letter()
     added = tokenizer.get_added_tokens_decoder()
@@ -187,7 +188,8 @@ class ShardWriter:
         if self.file is not None:
             self.file.close()
             self.file = None
-            self.sidecars.append({"format": "mylos-tokens", "version": 1, **self.about, **self.shard, "sha256": self.sum.hexdigest()})
+            kind = {"format": "mylos-tokens", "version": 1}
+            self.sidecars.append({**kind, **self.about, **self.shard, "sha256": self.sum.hexdigest()})
 
     def finish(self):
         self.close()
@@ -237,10 +239,14 @@ def encode(args):
             raise ToolError("the inputs hold no text")
         if args.validation_fraction > 0 and sides["validation"].total["documents"] == 0:
             raise ToolError(
-                f"{count} documents are too few for a validation fraction of {args.validation_fraction}: use at least {0.5 / count} or 0"
+                f"{count} documents are too few for a validation fraction of {args.validation_fraction}: "
+                f"use at least {0.5 / count} or 0"
             )
         if sides["train"].total["documents"] == 0:
-            raise ToolError(f"a validation fraction of {args.validation_fraction} leaves no training document of {count}: use 0 or give more")
+            raise ToolError(
+                f"a validation fraction of {args.validation_fraction} leaves no training document of {count}: "
+                "use 0 or give more documents"
+            )
         result = {name: side.finish() for name, side in sides.items()}
     except BaseException:
         for side in sides.values():
@@ -294,8 +300,8 @@ def parse_arguments():
         if tokenizer:
             p.add_argument("--tokenizer", required=True, help="a tokenizer.json")
         if corpus:
-            p.add_argument("inputs", nargs="*", help="text files, each a document, and .jsonl files, each line a document")
-            p.add_argument("--inputs-from-stdin", action="store_true", help="read the names of the inputs from stdin, each ended by a zero byte")
+            p.add_argument("inputs", nargs="*", help="text files (a document each), .jsonl files (a document a line)")
+            p.add_argument("--inputs-from-stdin", action="store_true", help="names on stdin, each ended by a zero byte")
             p.add_argument("--jsonl-field", default="text")
             p.add_argument("--validation-fraction", type=fraction, default=0.01, help="of the documents, evenly spread")
         return p
@@ -319,7 +325,7 @@ def main():
     try:
         args.run(args)
     except ModuleNotFoundError as e:
-        sys.exit(f"{sys.executable} has no module '{e.name}': pip install tokenizers, or set MYLOS_PYTHON to a Python that has it")
+        sys.exit(f"{sys.executable} has no module '{e.name}': pip install tokenizers, or set MYLOS_PYTHON to another Python")
     except (ToolError, OSError, ValueError, KeyError) as e:
         sys.exit(str(e))
 
