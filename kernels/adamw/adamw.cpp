@@ -14,13 +14,13 @@ void expect_flat(const char* op, const char* name, const Tensor& t, const Tensor
 }
 
 void expect_hyperparameters(const AdamWStep& s) {
-  check(std::isfinite(s.learning_rate) && s.learning_rate >= 0.0f, "adamw: learning_rate is {}; it must be finite and at least 0",
-        s.learning_rate);
+  check(std::isfinite(s.learning_rate) && s.learning_rate >= 0.0f,
+        "adamw: learning_rate is {}; it must be finite and at least 0", s.learning_rate);
   check(s.beta1 >= 0.0f && s.beta1 < 1.0f, "adamw: beta1 is {}; it must be in [0, 1)", s.beta1);
   check(s.beta2 >= 0.0f && s.beta2 < 1.0f, "adamw: beta2 is {}; it must be in [0, 1)", s.beta2);
   check(std::isfinite(s.eps) && s.eps >= 0.0f, "adamw: eps is {}; it must be finite and at least 0", s.eps);
-  check(std::isfinite(s.weight_decay) && s.weight_decay >= 0.0f, "adamw: weight_decay is {}; it must be finite and at least 0",
-        s.weight_decay);
+  check(std::isfinite(s.weight_decay) && s.weight_decay >= 0.0f,
+        "adamw: weight_decay is {}; it must be finite and at least 0", s.weight_decay);
   check(s.step >= 1 && s.step <= UINT32_MAX, "adamw: step is {}; steps count from 1 to {}", s.step, UINT32_MAX);
 }
 
@@ -35,8 +35,8 @@ void expect_split(const char* op, const Tensor& master, const Tensor& p, const T
 
 }  // namespace
 
-void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p, const Tensor& low,
-           const Tensor& m, const Tensor& v) {
+void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p,
+           const Tensor& low, const Tensor& m, const Tensor& v) {
   expect_hyperparameters(step);
   expect_float("adamw", "p", p);
   expect_dense("adamw", "p", p);
@@ -48,8 +48,8 @@ void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const T
   check(m.dtype() == v.dtype(), "adamw: m is {} and v is {}; they must share a dtype", m.describe(), v.describe());
   if (scale) expect("adamw", "scale", scale, DType::f32, {1});
   if (low) {
-    check(p.dtype() == DType::bf16 && low.dtype() == DType::u16, "adamw: low {} beside p {}; u16 low belongs to bf16 p", low.describe(),
-          p.describe());
+    check(p.dtype() == DType::bf16 && low.dtype() == DType::u16, "adamw: low {} beside p {}; u16 low belongs to bf16 p",
+          low.describe(), p.describe());
     expect_flat("adamw", "low", low, p);
   }
   device::adamw(stream, step, g, scale, p, low, m, v);

@@ -25,14 +25,14 @@ struct AdamWStep {
   float beta2 = 0.95f;
   float eps = 1e-8f;
   float weight_decay = 0.0f;
-  std::int64_t step = 1;             // counts from 1; for bias correction and the random numbers
+  std::int64_t step = 1;  // counts from 1; for bias correction and the random numbers
   std::uint64_t seed = 0;
-  std::uint64_t first_index = 0;     // global index of element 0: random numbers do not depend on sharding
-  bool stochastic_rounding = true;   // of a bf16 p without low
+  std::uint64_t first_index = 0;    // global index of element 0: random numbers do not depend on sharding
+  bool stochastic_rounding = true;  // of a bf16 p without low
 };
 
-void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p, const Tensor& low,
-           const Tensor& m, const Tensor& v);
+void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p,
+           const Tensor& low, const Tensor& m, const Tensor& v);
 
 // Splits exact fp32 master weights into p (bf16) and low (u16), and joins them again (tests, checkpoints).
 void split_master(const Stream& stream, const Tensor& master, const Tensor& p, const Tensor& low);

@@ -5,8 +5,8 @@
 
 namespace mylos::kernels::device {
 
-void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p, const Tensor& low,
-           const Tensor& m, const Tensor& v);
+void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p,
+           const Tensor& low, const Tensor& m, const Tensor& v);
 void split_master(const Stream& stream, const Tensor& master, const Tensor& p, const Tensor& low);
 void join_master(const Stream& stream, const Tensor& p, const Tensor& low, const Tensor& master);
 

@@ -168,9 +168,10 @@ struct Join {
 };
 
 Coefficients coefficients(const AdamWStep& s) {
-  const double c1 = 1.0 - std::pow(double(s.beta1), double(s.step)), c2 = 1.0 - std::pow(double(s.beta2), double(s.step));
-  return {s.learning_rate, s.beta1,      s.beta2, 1.0f - s.beta1, 1.0f - s.beta2, float(1.0 / c1), float(1.0 / c2),
-          s.eps,           s.weight_decay};
+  const double c1 = 1.0 - std::pow(double(s.beta1), double(s.step)),
+               c2 = 1.0 - std::pow(double(s.beta2), double(s.step));
+  return {s.learning_rate, s.beta1,         s.beta2, 1.0f - s.beta1, 1.0f - s.beta2,
+          float(1.0 / c1), float(1.0 / c2), s.eps,   s.weight_decay};
 }
 
 bool all_aligned(std::initializer_list<Tensor> tensors) {
@@ -181,8 +182,8 @@ bool all_aligned(std::initializer_list<Tensor> tensors) {
 
 }  // namespace
 
-void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p, const Tensor& low,
-           const Tensor& m, const Tensor& v) {
+void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const Tensor& scale, const Tensor& p,
+           const Tensor& low, const Tensor& m, const Tensor& v) {
   const auto launch = [&](auto kind, auto grad, auto moment) {
     using G = decltype(grad);
     using M = decltype(moment);

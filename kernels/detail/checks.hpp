@@ -7,7 +7,8 @@
 namespace mylos::kernels {
 
 inline void expect_float(const char* op, const char* name, const Tensor& t) {
-  check(t && (t.dtype() == DType::f32 || t.dtype() == DType::bf16), "{}: {} is {}; it must be f32 or bf16", op, name, t.describe());
+  check(t && (t.dtype() == DType::f32 || t.dtype() == DType::bf16), "{}: {} is {}; it must be f32 or bf16", op, name,
+        t.describe());
 }
 
 // t has the shape of `like`.
@@ -18,9 +19,11 @@ inline void expect_same_shape(const char* op, const char* name, const Tensor& t,
 }
 
 inline void expect_workspace(const char* op, const Tensor& workspace, std::int64_t bytes) {
-  check(bytes == 0 || (workspace && workspace.dtype() == DType::u8 && workspace.is_dense() && workspace.bytes() >= bytes),
-        "{}: workspace is {}; it needs u8[{}]", op, workspace.describe(), bytes);
-  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(workspace.data()) % 16 == 0, "{}: workspace is not aligned to 16 bytes", op);
+  check(
+      bytes == 0 || (workspace && workspace.dtype() == DType::u8 && workspace.is_dense() && workspace.bytes() >= bytes),
+      "{}: workspace is {}; it needs u8[{}]", op, workspace.describe(), bytes);
+  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(workspace.data()) % 16 == 0,
+        "{}: workspace is not aligned to 16 bytes", op);
 }
 
 }  // namespace mylos::kernels

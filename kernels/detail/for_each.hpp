@@ -63,7 +63,8 @@ struct CpuForEach {
     Op local = op;
     if (!enter(local)) return;
     const std::int64_t first_row = task / tasks_across * rows_per_task, first = task % tasks_across * columns_per_task;
-    const std::int64_t end_row = std::min(rows, first_row + rows_per_task), end = std::min(columns, first + columns_per_task);
+    const std::int64_t end_row = std::min(rows, first_row + rows_per_task),
+                       end = std::min(columns, first + columns_per_task);
     for (std::int64_t row = first_row; row < end_row; ++row) {
       MYLOS_SIMD
       for (std::int64_t c = first; c < end; ++c) local.template at<1>(row, c);
@@ -79,7 +80,8 @@ void for_each(const Exec& exec, const char* label, std::int64_t rows, std::int64
   using Policy = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
   if constexpr (kOnGpu) {
     const std::int64_t packs = vector ? columns / W : 0, items = packs + (columns - packs * W);
-    Kokkos::parallel_for(label, Policy(exec, 0, rows * items), detail::GpuForEach<W, Op>{op, rows, columns, packs, items});
+    Kokkos::parallel_for(label, Policy(exec, 0, rows * items),
+                         detail::GpuForEach<W, Op>{op, rows, columns, packs, items});
   } else {
     constexpr std::int64_t kTask = 8192;  // elements: some 10 us of work, and its operands stay in the L2 cache
     const std::int64_t across = std::min(columns, kTask), down = std::max<std::int64_t>(1, kTask / columns);

@@ -100,12 +100,14 @@ struct LaneRow {
   KOKKOS_FUNCTION float sum(std::int64_t n, const F& f) const {
     float total = 0.0f;
     Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(member, int(n / W)), [&](int i, float& s) { s += f(Width<W>{}, std::int64_t(i) * W); }, total);
+        Kokkos::ThreadVectorRange(member, int(n / W)),
+        [&](int i, float& s) { s += f(Width<W>{}, std::int64_t(i) * W); }, total);
     return total;
   }
   template <class F>
   KOKKOS_FUNCTION void each(std::int64_t n, const F& f) const {
-    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, int(n / W)), [&](int i) { f(Width<W>{}, std::int64_t(i) * W); });
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, int(n / W)),
+                         [&](int i) { f(Width<W>{}, std::int64_t(i) * W); });
   }
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
@@ -118,7 +120,9 @@ namespace detail {
 template <int W, class Body>
 struct TeamPerRow {
   Body body;
-  KOKKOS_FUNCTION void operator()(const Member& member) const { body(TeamRow<W>{member}, std::int64_t(member.league_rank())); }
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    body(TeamRow<W>{member}, std::int64_t(member.league_rank()));
+  }
 };
 
 template <int W, class Body>
@@ -138,7 +142,8 @@ void rows_on_gpu(const Exec& exec, const char* label, std::int64_t rows, std::in
     int lanes = 1;
     while (lanes < packs && lanes < 32) lanes *= 2;
     const std::int64_t rows_per_team = 256 / lanes;
-    Kokkos::parallel_for(label, TeamPolicy(exec, int((rows + rows_per_team - 1) / rows_per_team), int(rows_per_team), lanes),
+    Kokkos::parallel_for(label,
+                         TeamPolicy(exec, int((rows + rows_per_team - 1) / rows_per_team), int(rows_per_team), lanes),
                          LanesPerRow<W, Body>{body, rows});
   } else {
     Kokkos::parallel_for(label, TeamPolicy(exec, int(rows), packs <= 1024 ? 256 : 512), TeamPerRow<W, Body>{body});
@@ -149,7 +154,8 @@ void rows_on_gpu(const Exec& exec, const char* label, std::int64_t rows, std::in
 
 // vector: width is a multiple of W and every row is aligned.
 template <int W, class Body>
-void for_each_row(const Exec& exec, const char* label, std::int64_t rows, std::int64_t width, bool vector, const Body& body) {
+void for_each_row(const Exec& exec, const char* label, std::int64_t rows, std::int64_t width, bool vector,
+                  const Body& body) {
   if (rows == 0 || width == 0) return;
   check_plain(rows < (std::int64_t(1) << 31), "a row kernel has at most 2^31 - 1 rows; split the batch");
   if constexpr (kOnGpu) {

@@ -26,8 +26,8 @@ void add(const Stream& stream, const Tensor& a, const Tensor& b, const Tensor& s
 }
 
 void fill(const Stream& stream, double value, const Tensor& t) {
-  check(t.dtype() == DType::f32 || t.dtype() == DType::bf16 || t.dtype() == DType::i32, "fill: {} is not f32, bf16 or i32",
-        t.describe());
+  check(t.dtype() == DType::f32 || t.dtype() == DType::bf16 || t.dtype() == DType::i32,
+        "fill: {} is not f32, bf16 or i32", t.describe());
   expect_dense("fill", "t", t);
   device::fill(stream, value, t);
 }

@@ -6,7 +6,8 @@
 namespace mylos::kernels {
 namespace {
 
-void expect_operands(const char* op, const Tensor& table, const Tensor& tokens, const Tensor& rows, const char* rows_name) {
+void expect_operands(const char* op, const Tensor& table, const Tensor& tokens, const Tensor& rows,
+                     const char* rows_name) {
   expect_float(op, "table", table);
   expect_shape(op, "table", table, {-1, -1});
   expect_dense(op, "table", table);
@@ -14,7 +15,8 @@ void expect_operands(const char* op, const Tensor& table, const Tensor& tokens, 
   expect_float(op, rows_name, rows);
   expect_shape(op, rows_name, rows, {tokens.extent(0), table.extent(1)});
   expect_dense(op, rows_name, rows);
-  check(tokens.extent(0) < (std::int64_t(1) << 31), "{}: {} tokens; at most 2^31 - 1 are sorted at once", op, tokens.extent(0));
+  check(tokens.extent(0) < (std::int64_t(1) << 31), "{}: {} tokens; at most 2^31 - 1 are sorted at once", op,
+        tokens.extent(0));
 }
 
 }  // namespace
@@ -31,7 +33,8 @@ std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t voca
   return device::embedding_backward_workspace(tokens, vocabulary);
 }
 
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace, const Tensor& dtable) {
+void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                        const Tensor& dtable) {
   expect_operands("embedding_backward", dtable, tokens, dout, "dout");
   expect_workspace("embedding_backward", workspace, embedding_backward_workspace(tokens.extent(0), dtable.extent(0)));
   device::embedding_backward(stream, tokens, dout, workspace, dtable);

@@ -15,6 +15,7 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
 // dtable[v] += sum over t with tokens[t] == v of dout[t], summed in fp32 in the order of t: the same bits in every run.
 // dtable [V, D] bf16 or f32 (may differ from dout's dtype). workspace: at least embedding_backward_workspace bytes (u8).
 std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary);
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace, const Tensor& dtable);
+void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                        const Tensor& dtable);
 
 }  // namespace mylos::kernels

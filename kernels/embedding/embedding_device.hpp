@@ -10,7 +10,8 @@ namespace mylos::kernels::device {
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
 std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary);
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace, const Tensor& dtable);
+void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                        const Tensor& dtable);
 
 // order[i] = token << 32 | position, ascending: the positions of each token side by side, in their order. order: as many keys as
 // sorted_keys(tokens) says.

@@ -109,7 +109,8 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
   });
 }
 
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace, const Tensor& dtable) {
+void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                        const Tensor& dtable) {
   const std::int64_t n = tokens.extent(0), width = dtable.extent(1);
   if (n == 0 || width == 0) return;
   const Exec& exec = exec_of(stream);

@@ -51,9 +51,10 @@ void sort_on_gpu(const Exec& exec, const std::int32_t* tokens, std::int64_t n, s
         keys[i] = i < n ? std::uint64_t(std::uint32_t(tokens[i])) << 32 | std::uint64_t(i) : ~std::uint64_t(0);
       });
   const auto tiles = [&](std::int64_t first_run, std::int64_t last_run) {
-    Kokkos::parallel_for("mylos::embedding::backward_sort",
-                         TeamPolicy(exec, int(padded / kTile), 512).set_scratch_size(0, Kokkos::PerTeam(Keys::shmem_size(kTile))),
-                         TileSteps{keys, first_run, last_run});
+    Kokkos::parallel_for(
+        "mylos::embedding::backward_sort",
+        TeamPolicy(exec, int(padded / kTile), 512).set_scratch_size(0, Kokkos::PerTeam(Keys::shmem_size(kTile))),
+        TileSteps{keys, first_run, last_run});
   };
   tiles(2, kTile);
   for (std::int64_t run = 2 * kTile; run <= padded; run *= 2) {

@@ -70,7 +70,8 @@ struct CombineBlocks {
 };
 
 template <bool kSquare>
-void reduce(const Exec& exec, const char* label, const Tensor& t, bool accumulate, const Tensor& workspace, const Tensor& result) {
+void reduce(const Exec& exec, const char* label, const Tensor& t, bool accumulate, const Tensor& workspace,
+            const Tensor& result) {
   double* partial = static_cast<double*>(workspace.data());
   with_float_type(t.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -106,7 +107,8 @@ void clip_scale(const Stream& stream, const Tensor& squares, float max_norm, con
   Kokkos::parallel_for(
       "mylos::clip_scale::all", Kokkos::RangePolicy<Exec>(exec_of(stream), 0, 1), KOKKOS_LAMBDA(int) {
         const double norm = Kokkos::sqrt(in[0]);
-        const double scale = max_norm <= 0.0f || norm + 1e-6 < double(max_norm) ? 1.0 : double(max_norm) / (norm + 1e-6);
+        const double scale =
+            max_norm <= 0.0f || norm + 1e-6 < double(max_norm) ? 1.0 : double(max_norm) / (norm + 1e-6);
         out[0] = float(norm);
         out[1] = Kokkos::isfinite(out[0]) ? float(scale) : Kokkos::Experimental::quiet_NaN_v<float>;
       });

@@ -30,15 +30,16 @@ struct RandomNormal {
 
 }  // namespace
 
-void random_normal(const Stream& stream, std::uint64_t seed, std::uint64_t first_index, float std_dev, const Tensor& t) {
+void random_normal(const Stream& stream, std::uint64_t seed, std::uint64_t first_index, float std_dev,
+                   const Tensor& t) {
   const std::int64_t n = t.size();
   if (n == 0) return;
   const std::uint64_t first_block = first_index / 4, end_block = (first_index + std::uint64_t(n) + 3) / 4;
   with_float_type(t.dtype(), [&](auto type) {
     using T = decltype(type);
     Kokkos::parallel_for("mylos::random_normal::all",
-                         Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec_of(stream), 0,
-                                                                                     std::int64_t(end_block - first_block)),
+                         Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(
+                             exec_of(stream), 0, std::int64_t(end_block - first_block)),
                          RandomNormal<T>{t.as<T>(), n, seed, first_index, first_block, std_dev});
   });
 }

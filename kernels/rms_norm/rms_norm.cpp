@@ -35,7 +35,8 @@ void expect_eps(const char* op, float eps) {
 
 }  // namespace
 
-void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y, const Tensor& rstd) {
+void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                      const Tensor& rstd) {
   expect_input("rms_norm_forward", x, w);
   expect_like("rms_norm_forward", "y", y, x);
   expect_eps("rms_norm_forward", eps);
@@ -43,12 +44,13 @@ void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& w, fl
   device::rms_norm_forward(stream, x, {}, w, eps, {}, y, rstd);
 }
 
-void residual_rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w, float eps,
-                               const Tensor& sum, const Tensor& y, const Tensor& rstd) {
+void residual_rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w,
+                               float eps, const Tensor& sum, const Tensor& y, const Tensor& rstd) {
   const char* op = "residual_rms_norm_forward";
   expect_input(op, x, w);
   expect_shape(op, "x", x, {-1, -1});
-  const std::pair<const char*, const Tensor*> operands[] = {{"x", &x}, {"residual", &residual}, {"sum", &sum}, {"y", &y}};
+  const std::pair<const char*, const Tensor*> operands[] = {
+      {"x", &x}, {"residual", &residual}, {"sum", &sum}, {"y", &y}};
   for (const auto& [name, t] : operands) {
     expect_like(op, name, *t, x);
     expect_dense(op, name, *t);
@@ -72,7 +74,8 @@ std::int64_t rms_norm_backward_workspace(std::int64_t rows, std::int64_t width) 
 }
 
 void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
-                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx, const Tensor& dw) {
+                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx,
+                       const Tensor& dw) {
   const char* op = "rms_norm_backward";
   expect_input(op, x, w);
   expect_like(op, "dy", dy, x);

@@ -12,12 +12,13 @@
 namespace mylos::kernels {
 
 // rstd may be none (evaluation).
-void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y, const Tensor& rstd);
+void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                      const Tensor& rstd);
 
 // sum = x + residual (rounded to the storage dtype), y = norm(sum). All dense [N, D]; sum may be x or residual.
 // Equal to the bit to add() followed by rms_norm_forward(sum).
-void residual_rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w, float eps,
-                               const Tensor& sum, const Tensor& y, const Tensor& rstd);
+void residual_rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w,
+                               float eps, const Tensor& sum, const Tensor& y, const Tensor& rstd);
 
 // y from x and a saved rstd: what recomputation uses; the same bits as the forward pass gave.
 void rms_norm_apply(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& rstd, const Tensor& y);
@@ -27,6 +28,7 @@ void rms_norm_apply(const Stream& stream, const Tensor& x, const Tensor& w, cons
 // accumulate, else overwritten; summed in fp32 in a fixed order. workspace: rms_norm_backward_workspace bytes (u8).
 std::int64_t rms_norm_backward_workspace(std::int64_t rows, std::int64_t width);
 void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
-                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx, const Tensor& dw);
+                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx,
+                       const Tensor& dw);
 
 }  // namespace mylos::kernels

@@ -34,7 +34,11 @@ struct RowPointers {
   float rstd;
 
   KOKKOS_FUNCTION RowPointers(const Operands<T, WT>& o, std::int64_t r)
-      : dy(o.dy.row(r)), x(o.x.row(r)), dresidual(o.with_residual ? o.dresidual.row(r) : nullptr), dx(o.dx.row(r)), w(o.w),
+      : dy(o.dy.row(r)),
+        x(o.x.row(r)),
+        dresidual(o.with_residual ? o.dresidual.row(r) : nullptr),
+        dx(o.dx.row(r)),
+        w(o.w),
         rstd(o.rstd[r]) {}
 
   // The part of sum(dy·w·x) of W elements.
@@ -72,7 +76,8 @@ struct InputGradient {
   template <class Row>
   KOKKOS_FUNCTION void operator()(const Row& row, std::int64_t r) const {
     const RowPointers<T, WT> p(o, r);
-    const float total = row.sum(o.width, [=](auto pack, std::int64_t i) { return p.template dot<decltype(pack)::value>(i); });
+    const float total =
+        row.sum(o.width, [=](auto pack, std::int64_t i) { return p.template dot<decltype(pack)::value>(i); });
     const float common = p.rstd * p.rstd * (total / float(o.width));
     row.each(o.width, [=](auto pack, std::int64_t i) { p.template write_dx<decltype(pack)::value>(i, common); });
   }
@@ -144,7 +149,8 @@ struct WeightPart {
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t b = member.league_rank() / tiles, tile = member.league_rank() % tiles;
-    const int lane = member.team_rank() % across, down = member.team_rank() / across, height = member.team_size() / across;
+    const int lane = member.team_rank() % across, down = member.team_rank() / across,
+              height = member.team_size() / across;
     const std::int64_t i = (tile * across + lane) * W;
     Floats<W> sums{};
     if (i < o.width) {
@@ -203,9 +209,10 @@ void combine(const Exec& exec, const CombineColumns<DW>& c) {
   const char* label = "mylos::rms_norm::backward_weight";
   if constexpr (kOnGpu) {
     constexpr int kTeam = 512;
-    Kokkos::parallel_for(
-        label, TeamPolicy(exec, int((c.width + 31) / 32), kTeam).set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(kTeam))),
-        CombineTeam<DW>{c});
+    Kokkos::parallel_for(label,
+                         TeamPolicy(exec, int((c.width + 31) / 32), kTeam)
+                             .set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(kTeam))),
+                         CombineTeam<DW>{c});
   } else {
     for_each<1>(exec, label, c.width, false, c);
   }
@@ -216,16 +223,18 @@ void launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts, std::i
   const std::int64_t packs = o.width / W;
   const int team = packs <= 256 * kPacks ? 256 : 512;
   if (W > 1 && packs > 128 && packs <= std::int64_t(team) * kPacks) {
-    Kokkos::parallel_for("mylos::rms_norm::backward", TeamPolicy(exec, int(blocks), team), TeamBlock<T, WT, W>{o, parts});
+    Kokkos::parallel_for("mylos::rms_norm::backward", TeamPolicy(exec, int(blocks), team),
+                         TeamBlock<T, WT, W>{o, parts});
     return;
   }
   int across = 1;
   while (across < 32 && across < packs) across *= 2;
   const std::int64_t tiles = (packs + across - 1) / across;
   // dx may overwrite dy, so dw comes first.
-  Kokkos::parallel_for("mylos::rms_norm::backward_parts",
-                       TeamPolicy(exec, int(blocks * tiles), 256).set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(256 * W))),
-                       WeightPart<T, WT, W>{o, parts, tiles, blocks, across});
+  Kokkos::parallel_for(
+      "mylos::rms_norm::backward_parts",
+      TeamPolicy(exec, int(blocks * tiles), 256).set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(256 * W))),
+      WeightPart<T, WT, W>{o, parts, tiles, blocks, across});
   for_each_row<W>(exec, "mylos::rms_norm::backward", o.rows, o.width, vector, InputGradient<T, WT>{o});
 }
 
@@ -239,7 +248,8 @@ void launch(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64
       launch_gpu<1>(exec, o, parts, blocks, false);
     }
   } else {
-    Kokkos::parallel_for("mylos::rms_norm::backward", Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, blocks),
+    Kokkos::parallel_for("mylos::rms_norm::backward",
+                         Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, blocks),
                          CpuBlock<T, WT>{o, parts, blocks});
   }
 }
@@ -249,7 +259,8 @@ void launch(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64
 std::int64_t rms_norm_blocks(std::int64_t rows) { return std::min(rows, kOnGpu ? kGpuBlocks : kCpuBlocks); }
 
 void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
-                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx, const Tensor& dw) {
+                       const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx,
+                       const Tensor& dw) {
   const std::int64_t rows = rows_of(x), width = x.extent(-1), blocks = rms_norm_blocks(rows);
   float* parts = workspace ? static_cast<float*>(workspace.data()) : nullptr;
   const auto with_weight = [&](auto type, auto weight_type) {
@@ -257,8 +268,9 @@ void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, 
     using WT = decltype(weight_type);
     bool vector = width % pack_width<T, WT> == 0;
     for (const Tensor& t : {dy, x, w, dresidual, dx}) vector = vector && rows_aligned(t);
-    const Operands<T, WT> o{RowsOf<T>(dy), RowsOf<T>(x), RowsOf<T>(dresidual), RowsOf<T>(dx), w.as<WT>(),
-                            rstd.as<float>(), rows, width, bool(dresidual)};
+    const Operands<T, WT> o{RowsOf<T>(dy), RowsOf<T>(x), RowsOf<T>(dresidual),
+                            RowsOf<T>(dx), w.as<WT>(),   rstd.as<float>(),
+                            rows,          width,        bool(dresidual)};
     if (rows > 0) launch(exec_of(stream), o, parts, blocks, vector);
   };
   if (x.dtype() == DType::f32) {

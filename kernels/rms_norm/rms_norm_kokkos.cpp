@@ -49,7 +49,8 @@ struct Forward {
       in = s;
     }
     const T* from = in;
-    const float total = row.sum(width, [=](auto pack, std::int64_t i) { return squares(load<decltype(pack)::value>(from + i)); });
+    const float total =
+        row.sum(width, [=](auto pack, std::int64_t i) { return squares(load<decltype(pack)::value>(from + i)); });
     const float scale = 1.0f / Kokkos::sqrt(total / float(width) + eps);
     if (rstd != nullptr) {
       float* out = rstd + r;
@@ -95,17 +96,24 @@ bool vector_rows(std::initializer_list<Tensor> tensors, std::int64_t width) {
 
 }  // namespace
 
-void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w, float eps, const Tensor& sum,
-                      const Tensor& y, const Tensor& rstd) {
+void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w, float eps,
+                      const Tensor& sum, const Tensor& y, const Tensor& rstd) {
   with_types(x, w, [&](auto type, auto weight_type) {
     using T = decltype(type);
     using WT = decltype(weight_type);
     constexpr int W = pack_width<T, WT>;
     const std::int64_t width = x.extent(-1);
-    const Forward<T, WT> body{RowsOf<T>(x), RowsOf<T>(residual), RowsOf<T>(sum), RowsOf<T>(y), w.as<WT>(),
-                              rstd ? rstd.as<float>() : nullptr, eps, width, bool(residual)};
-    for_each_row<W>(exec_of(stream), residual ? "mylos::residual_rms_norm::forward" : "mylos::rms_norm::forward", rows_of(x), width,
-                    vector_rows<W>({x, residual, sum, y, w}, width), body);
+    const Forward<T, WT> body{RowsOf<T>(x),
+                              RowsOf<T>(residual),
+                              RowsOf<T>(sum),
+                              RowsOf<T>(y),
+                              w.as<WT>(),
+                              rstd ? rstd.as<float>() : nullptr,
+                              eps,
+                              width,
+                              bool(residual)};
+    for_each_row<W>(exec_of(stream), residual ? "mylos::residual_rms_norm::forward" : "mylos::rms_norm::forward",
+                    rows_of(x), width, vector_rows<W>({x, residual, sum, y, w}, width), body);
   });
 }
 

@@ -10,12 +10,14 @@ namespace mylos::kernels {
 void rope_table(const Stream& stream, double theta, const Tensor& table) {
   expect("rope_table", "table", table, DType::f32, {-1, -1});
   expect_dense("rope_table", "table", table);
-  check(table.extent(1) > 0 && table.extent(1) % 2 == 0, "rope_table: head size {} is not a positive even number", table.extent(1));
+  check(table.extent(1) > 0 && table.extent(1) % 2 == 0, "rope_table: head size {} is not a positive even number",
+        table.extent(1));
   check(theta > 0.0 && std::isfinite(theta), "rope_table: theta is {}; it must be finite and above 0", theta);
   device::rope_table(stream, theta, table);
 }
 
-void rope(const Stream& stream, RopeDirection direction, const Tensor& table, const Tensor& positions, const Tensor& x) {
+void rope(const Stream& stream, RopeDirection direction, const Tensor& table, const Tensor& positions,
+          const Tensor& x) {
   expect_float("rope", "x", x);
   expect_shape("rope", "x", x, {-1, -1, -1});
   expect("rope", "table", table, DType::f32, {-1, x.extent(2)});

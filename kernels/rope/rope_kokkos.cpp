@@ -58,9 +58,10 @@ void rope(const Stream& stream, bool backward, const Tensor& table, const Tensor
     constexpr int W = pack_width<T>;
     const std::int64_t half = x.extent(2) / 2;
     const bool vector = rows_aligned(x) && rows_aligned(table) && half % W == 0;
-    for_each<W>(exec_of(stream), backward ? "mylos::rope::backward" : "mylos::rope::forward", x.extent(0) * x.extent(1), half, vector,
-                Rotate<T>{x.as<T>(), table.as<float>(), positions.as<std::int32_t>(), x.extent(1), half, x.stride(0), x.stride(1),
-                          backward ? -1.0f : 1.0f});
+    for_each<W>(exec_of(stream), backward ? "mylos::rope::backward" : "mylos::rope::forward", x.extent(0) * x.extent(1),
+                half, vector,
+                Rotate<T>{x.as<T>(), table.as<float>(), positions.as<std::int32_t>(), x.extent(1), half, x.stride(0),
+                          x.stride(1), backward ? -1.0f : 1.0f});
   });
 }
 

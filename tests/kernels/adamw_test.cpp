@@ -29,9 +29,10 @@ std::vector<T> values(const Stream& stream, const Tensor& t) {
 
 TEST(AdamW, SplitThenJoinIsTheIdentityOnEveryKindOfBits) {
   Stream stream;
-  std::vector<std::uint32_t> bits{0u,          0x80000000u, 1u,          0x80000001u, 0x007fffffu, 0x807fffffu, 0x00008000u, 0x80008000u,
-                                  0x3f808000u, 0xbf808000u, 0x3f818000u, 0x3f807fffu, 0x3f808001u, 0x7f7fffffu, 0xff7fffffu, 0x7f800000u,
-                                  0xff800000u, 0x7fc00000u, 0xffffffffu, 0x7fffffffu, 0x0000ffffu};
+  std::vector<std::uint32_t> bits{0u,          0x80000000u, 1u,          0x80000001u, 0x007fffffu, 0x807fffffu,
+                                  0x00008000u, 0x80008000u, 0x3f808000u, 0xbf808000u, 0x3f818000u, 0x3f807fffu,
+                                  0x3f808001u, 0x7f7fffffu, 0xff7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u,
+                                  0xffffffffu, 0x7fffffffu, 0x0000ffffu};
   std::mt19937_64 gen(test_seed());
   while (bits.size() < 100003) bits.push_back(std::uint32_t(gen()));
   const std::int64_t n = std::int64_t(bits.size());
@@ -42,12 +43,14 @@ TEST(AdamW, SplitThenJoinIsTheIdentityOnEveryKindOfBits) {
   EXPECT_EQ(values<std::uint32_t>(stream, back.tensor), bits);
 
   // The model's weight is the nearest bf16, ties away from zero.
-  const std::vector<std::uint16_t> high = values<std::uint16_t>(stream, p.tensor), rest = values<std::uint16_t>(stream, low.tensor);
+  const std::vector<std::uint16_t> high = values<std::uint16_t>(stream, p.tensor),
+                                   rest = values<std::uint16_t>(stream, low.tensor);
   for (std::size_t i = 0; i < bits.size(); ++i) {
     ASSERT_EQ(rest[i], std::uint16_t(bits[i]));
     const float x = std::bit_cast<float>(bits[i]);
     if (!std::isfinite(x)) continue;
-    const float below = std::bit_cast<float>(bits[i] & 0xffff0000u), above = std::bit_cast<float>((bits[i] & 0xffff0000u) + 0x10000u);
+    const float below = std::bit_cast<float>(bits[i] & 0xffff0000u),
+                above = std::bit_cast<float>((bits[i] & 0xffff0000u) + 0x10000u);
     const double to_below = std::fabs(double(x) - double(below)), to_above = std::fabs(double(above) - double(x));
     if (!std::isfinite(above)) continue;  // the last bf16 below infinity has no neighbour to compare with
     ASSERT_EQ(std::bit_cast<std::uint32_t>(to_below < to_above ? below : above) >> 16, high[i]) << std::hex << bits[i];
@@ -68,7 +71,8 @@ struct Reference {
       const double d = g[i] * scale;
       m[i] = b1 * m[i] + (1 - b1) * d;
       v[i] = b2 * v[i] + (1 - b2) * d * d;
-      p[i] -= double(s.learning_rate) * (m[i] / c1 / (std::sqrt(v[i] / c2) + double(s.eps)) + double(s.weight_decay) * p[i]);
+      p[i] -= double(s.learning_rate) *
+              (m[i] / c1 / (std::sqrt(v[i] / c2) + double(s.eps)) + double(s.weight_decay) * p[i]);
     }
   }
 };
@@ -79,7 +83,9 @@ struct State {
   bool split;
 
   State(const Stream& stream, const HostTensor& weights, bool split_, DType moments)
-      : m(to_device(stream, zeros({weights.size()}), moments)), v(to_device(stream, zeros({weights.size()}), moments)), split(split_) {
+      : m(to_device(stream, zeros({weights.size()}), moments)),
+        v(to_device(stream, zeros({weights.size()}), moments)),
+        split(split_) {
     DeviceTensor master = to_device(stream, weights, DType::f32);
     if (split) {
       p = empty_device({weights.size()}, DType::bf16);
@@ -127,7 +133,8 @@ TEST(AdamW, TwentyStepsFollowFp64) {
 TEST(AdamW, OneStepIsRightElementByElement) {
   Stream stream;
   const std::int64_t n = 4099;
-  Reference reference{random_normal({n}, test_seed() + 2).rounded(DType::f32), random_normal({n}, test_seed() + 3, 0.1).rounded(DType::f32),
+  Reference reference{random_normal({n}, test_seed() + 2).rounded(DType::f32),
+                      random_normal({n}, test_seed() + 3, 0.1).rounded(DType::f32),
                       random_normal({n}, test_seed() + 4, 0.1).rounded(DType::f32)};
   for (double& x : reference.v.v) x = std::fabs(x) + 0.001;
   reference.v = reference.v.rounded(DType::f32);
@@ -137,7 +144,8 @@ TEST(AdamW, OneStepIsRightElementByElement) {
   state.v = to_device(stream, reference.v, DType::f32);
   k::AdamWStep s = Hyper{}.step;
   s.step = 1000;
-  k::adamw(stream, s, to_device(stream, g, DType::f32).tensor, {}, state.p.tensor, state.low.tensor, state.m.tensor, state.v.tensor);
+  k::adamw(stream, s, to_device(stream, g, DType::f32).tensor, {}, state.p.tensor, state.low.tensor, state.m.tensor,
+           state.v.tensor);
   reference.step(s, g, 1.0);
   const HostTensor p = state.master(stream), m = to_host(stream, state.m.tensor), v = to_host(stream, state.v.tensor);
   const double ulp = 1.2e-7;
@@ -153,18 +161,21 @@ TEST(AdamW, NanScaleLeavesEverythingUntouched) {
   const std::int64_t n = 8201;
   const HostTensor weights = random_normal({n}, test_seed() + 6);
   const float nan = std::nanf("");
-  const DeviceTensor g = to_device(stream, random_normal({n}, test_seed() + 7), DType::f32), scale = from_bits(stream, &nan, 1, DType::f32);
+  const DeviceTensor g = to_device(stream, random_normal({n}, test_seed() + 7), DType::f32),
+                     scale = from_bits(stream, &nan, 1, DType::f32);
   for (const bool split : {false, true})
     for (const DType moments : {DType::f32, DType::bf16}) {
       State s(stream, weights, split, moments);
       s.m = to_device(stream, random_normal({n}, test_seed() + 8), moments);
       const auto snapshot = [&] {
-        std::vector<std::vector<std::uint8_t>> all{raw_bytes(stream, s.p.tensor), raw_bytes(stream, s.m.tensor), raw_bytes(stream, s.v.tensor)};
+        std::vector<std::vector<std::uint8_t>> all{raw_bytes(stream, s.p.tensor), raw_bytes(stream, s.m.tensor),
+                                                   raw_bytes(stream, s.v.tensor)};
         if (split) all.push_back(raw_bytes(stream, s.low.tensor));
         return all;
       };
       const auto before = snapshot();
-      k::adamw(stream, Hyper{}.step, g.tensor, scale.tensor, s.p.tensor, split ? s.low.tensor : Tensor{}, s.m.tensor, s.v.tensor);
+      k::adamw(stream, Hyper{}.step, g.tensor, scale.tensor, s.p.tensor, split ? s.low.tensor : Tensor{}, s.m.tensor,
+               s.v.tensor);
       EXPECT_EQ(before, snapshot());
       k::adamw(stream, Hyper{}.step, g.tensor, {}, s.p.tensor, split ? s.low.tensor : Tensor{}, s.m.tensor, s.v.tensor);
       EXPECT_NE(before, snapshot()) << "without the NaN the same call updates";
@@ -176,10 +187,11 @@ struct Rounded {
 };
 
 // One step from zero moments with bf16 state; element i has global index first + i.
-Rounded stochastic_step(const Stream& stream, const HostTensor& weights, const HostTensor& g, std::int64_t step, std::uint64_t seed,
-                        std::uint64_t first, std::int64_t begin, std::int64_t end) {
+Rounded stochastic_step(const Stream& stream, const HostTensor& weights, const HostTensor& g, std::int64_t step,
+                        std::uint64_t seed, std::uint64_t first, std::int64_t begin, std::int64_t end) {
   const DeviceTensor p = to_device(stream, weights, DType::bf16), dg = to_device(stream, g, DType::f32);
-  const DeviceTensor m = to_device(stream, zeros({g.size()}), DType::bf16), v = to_device(stream, zeros({g.size()}), DType::bf16);
+  const DeviceTensor m = to_device(stream, zeros({g.size()}), DType::bf16),
+                     v = to_device(stream, zeros({g.size()}), DType::bf16);
   k::AdamWStep s = Hyper{}.step;
   s.step = step;
   s.seed = seed;
@@ -203,7 +215,8 @@ TEST(AdamW, StochasticRoundingIsUnbiased) {
   want.step(s, g.rounded(DType::f32), 1.0);
   const auto expect_mean = [&](const HostTensor& t, double value) {
     const double below = double(std::bit_cast<float>(std::bit_cast<std::uint32_t>(float(value)) & 0xffff0000u));
-    const double above = double(std::bit_cast<float>((std::bit_cast<std::uint32_t>(float(value)) & 0xffff0000u) + 0x10000u));
+    const double above =
+        double(std::bit_cast<float>((std::bit_cast<std::uint32_t>(float(value)) & 0xffff0000u) + 0x10000u));
     double mean = 0;
     for (double x : t.v) {
       ASSERT_TRUE(x == below || x == above) << x;
@@ -224,7 +237,8 @@ TEST(AdamW, RandomBitsBelongToElementStepAndSeed) {
   const HostTensor g = random_normal({n}, test_seed() + 9), w = random_normal({n}, test_seed() + 10);
   const std::uint64_t first = (std::uint64_t(1) << 33) + 16;
   const Rounded whole = stochastic_step(stream, w, g, 3, 99, first, 0, n);
-  for (const auto& [begin, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, n}, {8, 4096}, {3, 77}, {4097, n}}) {
+  for (const auto& [begin, end] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{0, n}, {8, 4096}, {3, 77}, {4097, n}}) {
     const Rounded part = stochastic_step(stream, w, g, 3, 99, first, begin, end);
     for (std::int64_t i = begin; i < end; ++i) {
       ASSERT_EQ(part.p[i - begin], whole.p[i]) << i;
@@ -237,7 +251,8 @@ TEST(AdamW, RandomBitsBelongToElementStepAndSeed) {
   const DeviceTensor zero_g = to_device(stream, zeros({n}), DType::f32);
   std::vector<HostTensor> decayed;
   for (std::int64_t step : {4, 5}) {
-    const DeviceTensor p = to_device(stream, w, DType::bf16), m = to_device(stream, zeros({n}), DType::f32), v = to_device(stream, zeros({n}), DType::f32);
+    const DeviceTensor p = to_device(stream, w, DType::bf16), m = to_device(stream, zeros({n}), DType::f32),
+                       v = to_device(stream, zeros({n}), DType::f32);
     k::AdamWStep s = Hyper{}.step;
     s.step = step;
     k::adamw(stream, s, zero_g.tensor, {}, p.tensor, {}, m.tensor, v.tensor);
@@ -249,7 +264,8 @@ TEST(AdamW, RandomBitsBelongToElementStepAndSeed) {
 TEST(AdamW, Bf16WeightsRoundToNearestOnRequest) {
   Stream stream;
   const std::int64_t n = 1001;
-  const HostTensor w = random_normal({n}, test_seed() + 11).rounded(DType::bf16), g = random_normal({n}, test_seed() + 12).rounded(DType::f32);
+  const HostTensor w = random_normal({n}, test_seed() + 11).rounded(DType::bf16),
+                   g = random_normal({n}, test_seed() + 12).rounded(DType::f32);
   const DeviceTensor p = to_device(stream, w, DType::bf16), dg = to_device(stream, g, DType::f32);
   State exact(stream, w, false, DType::f32), moments(stream, w, false, DType::f32);
   k::AdamWStep s = Hyper{}.step;
@@ -261,7 +277,8 @@ TEST(AdamW, Bf16WeightsRoundToNearestOnRequest) {
 
 TEST(AdamW, WrongOperandsThrow) {
   Stream stream;
-  const DeviceTensor f = empty_device({8}, DType::f32), b = empty_device({8}, DType::bf16), low = empty_device({8}, DType::u16);
+  const DeviceTensor f = empty_device({8}, DType::f32), b = empty_device({8}, DType::bf16),
+                     low = empty_device({8}, DType::u16);
   const DeviceTensor longer = empty_device({9}, DType::f32);
   k::AdamWStep s = Hyper{}.step;
   EXPECT_THROW(k::adamw(stream, s, f.tensor, {}, f.tensor, low.tensor, f.tensor, f.tensor), Error) << "low beside f32";

@@ -57,7 +57,8 @@ TEST(Elementwise, AddMixesDtypesAndWorksInPlace) {
       for (const DType ts : kFloats)
         for (const std::int64_t n : {1, 13, 8200}) {
           SCOPED_TRACE(fmt::format("{} + {} = {}, {} elements", name_of(ta), name_of(tb), name_of(ts), n));
-          const HostTensor a = random_normal({n}, test_seed() + 1).rounded(ta), b = random_normal({n}, test_seed() + 2).rounded(tb);
+          const HostTensor a = random_normal({n}, test_seed() + 1).rounded(ta),
+                           b = random_normal({n}, test_seed() + 2).rounded(tb);
           const HostTensor want = plus(a, b).rounded(DType::f32).rounded(ts);
           const DeviceTensor da = to_device(stream, a, ta), db = to_device(stream, b, tb), sum = empty_device({n}, ts);
           k::add(stream, da.tensor, db.tensor, sum.tensor);
@@ -83,7 +84,8 @@ TEST(Elementwise, FillWritesEveryElement) {
 
 TEST(Elementwise, WrongOperandsThrow) {
   Stream stream;
-  const DeviceTensor f = empty_device({4}, DType::f32), g = empty_device({5}, DType::f32), u = empty_device({4}, DType::u8);
+  const DeviceTensor f = empty_device({4}, DType::f32), g = empty_device({5}, DType::f32),
+                     u = empty_device({4}, DType::u8);
   EXPECT_THROW(k::convert(stream, f.tensor, g.tensor), Error);
   EXPECT_THROW(k::convert(stream, u.tensor, f.tensor), Error);
   EXPECT_THROW(k::add(stream, f.tensor, g.tensor, f.tensor), Error);

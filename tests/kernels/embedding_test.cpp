@@ -12,7 +12,8 @@ namespace k = kernels;
 struct Case {
   std::int64_t tokens, vocabulary, width;
 };
-const std::vector<Case> kCases{{1, 1, 1}, {7, 3, 5}, {100, 50, 64}, {513, 1000, 96}, {5000, 37, 24}, {33, 70000, 8}, {9, 4, 1031}, {300, 20, 520}};
+const std::vector<Case> kCases{{1, 1, 1},      {7, 3, 5},      {100, 50, 64}, {513, 1000, 96},
+                               {5000, 37, 24}, {33, 70000, 8}, {9, 4, 1031},  {300, 20, 520}};
 
 std::vector<std::int32_t> some_tokens(const Case& c) {
   std::vector<std::int32_t> tokens = random_ints(c.tokens, 0, std::int32_t(c.vocabulary), test_seed());
@@ -31,7 +32,8 @@ TEST(Embedding, ForwardCopiesRows) {
       for (std::int64_t t = 0; t < c.tokens; ++t)
         for (std::int64_t i = 0; i < c.width; ++i) want.at(t, i) = table.at(tokens[std::size_t(t)], i);
       const DeviceTensor out = empty_device(want.shape, dtype);
-      k::embedding_forward(stream, to_device(stream, table, dtype).tensor, to_device(stream, tokens, {c.tokens}).tensor, out.tensor);
+      k::embedding_forward(stream, to_device(stream, table, dtype).tensor, to_device(stream, tokens, {c.tokens}).tensor,
+                           out.tensor);
       EXPECT_TRUE(close(to_host(stream, out.tensor), want, 0.0)) << name_of(dtype) << " " << c.tokens << " " << c.width;
     }
 }
@@ -41,14 +43,16 @@ TEST(Embedding, BackwardAddsInTheOrderOfTokens) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const DType table_dtype : {DType::f32, DType::bf16})
       for (const Case& c : kCases) {
-        SCOPED_TRACE(fmt::format("{} into {}: {} tokens, [{}, {}]", name_of(dtype), name_of(table_dtype), c.tokens, c.vocabulary, c.width));
+        SCOPED_TRACE(fmt::format("{} into {}: {} tokens, [{}, {}]", name_of(dtype), name_of(table_dtype), c.tokens,
+                                 c.vocabulary, c.width));
         const std::vector<std::int32_t> tokens = some_tokens(c);
         const HostTensor dout = random_normal({c.tokens, c.width}, test_seed() + 2).rounded(dtype);
         const HostTensor before = random_normal({c.vocabulary, c.width}, test_seed() + 3).rounded(table_dtype);
         // The contract to the bit: fp32 additions in the order of t, then one addition to the table.
         std::vector<float> sums(std::size_t(c.vocabulary * c.width), 0.0f);
         for (std::int64_t t = 0; t < c.tokens; ++t)
-          for (std::int64_t i = 0; i < c.width; ++i) sums[std::size_t(tokens[std::size_t(t)] * c.width + i)] += float(dout.at(t, i));
+          for (std::int64_t i = 0; i < c.width; ++i)
+            sums[std::size_t(tokens[std::size_t(t)] * c.width + i)] += float(dout.at(t, i));
         HostTensor want = before;
         for (std::int64_t i = 0; i < want.size(); ++i) want[i] = double(float(want[i]) + sums[std::size_t(i)]);
         want = want.rounded(table_dtype);
@@ -65,9 +69,11 @@ TEST(Embedding, BackwardIsTheGradientOfForward) {
   const std::vector<std::int32_t> tokens{2, 0, 2, 1, 2};
   const HostTensor table = random_normal({4, 3}, test_seed() + 4), dout = random_normal({5, 3}, test_seed() + 5);
   Stream stream;
-  const DeviceTensor work = empty_device({k::embedding_backward_workspace(5, 4)}, DType::u8), dtable = to_device(stream, zeros({4, 3}), DType::f32);
+  const DeviceTensor work = empty_device({k::embedding_backward_workspace(5, 4)}, DType::u8),
+                     dtable = to_device(stream, zeros({4, 3}), DType::f32);
   const HostTensor rounded = dout.rounded(DType::f32);
-  k::embedding_backward(stream, to_device(stream, tokens, {5}).tensor, to_device(stream, dout, DType::f32).tensor, work.tensor, dtable.tensor);
+  k::embedding_backward(stream, to_device(stream, tokens, {5}).tensor, to_device(stream, dout, DType::f32).tensor,
+                        work.tensor, dtable.tensor);
   const auto f = [&](const HostTensor& at) {
     double s = 0;
     for (std::int64_t t = 0; t < 5; ++t)
@@ -79,8 +85,10 @@ TEST(Embedding, BackwardIsTheGradientOfForward) {
 
 TEST(Embedding, WrongOperandsThrow) {
   Stream stream;
-  const DeviceTensor table = empty_device({4, 8}, DType::f32), ids = empty_device({3}, DType::i32), out = empty_device({3, 7}, DType::f32);
-  const DeviceTensor good = empty_device({3, 8}, DType::f32), small = empty_device({1}, DType::u8), half = empty_device({3, 8}, DType::bf16);
+  const DeviceTensor table = empty_device({4, 8}, DType::f32), ids = empty_device({3}, DType::i32),
+                     out = empty_device({3, 7}, DType::f32);
+  const DeviceTensor good = empty_device({3, 8}, DType::f32), small = empty_device({1}, DType::u8),
+                     half = empty_device({3, 8}, DType::bf16);
   EXPECT_THROW(k::embedding_forward(stream, table.tensor, ids.tensor, out.tensor), Error);
   EXPECT_THROW(k::embedding_forward(stream, table.tensor, ids.tensor, half.tensor), Error);
   EXPECT_THROW(k::embedding_backward(stream, ids.tensor, good.tensor, small.tensor, table.tensor), Error);

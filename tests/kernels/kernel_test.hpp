@@ -27,7 +27,8 @@ struct Window {
   HostTensor values(const Stream& stream) const {
     const HostTensor all = to_host(stream, whole.tensor);
     const std::int64_t offset =
-        (static_cast<const char*>(tensor.data()) - static_cast<const char*>(whole.tensor.data())) / size_of(tensor.dtype());
+        (static_cast<const char*>(tensor.data()) - static_cast<const char*>(whole.tensor.data())) /
+        size_of(tensor.dtype());
     HostTensor inside = zeros({tensor.extent(0), tensor.extent(1)});
     for (std::int64_t r = 0; r < all.shape[0]; ++r)
       for (std::int64_t c = 0; c < all.shape[1]; ++c) {
@@ -47,7 +48,8 @@ inline Tensor shifted(const DeviceTensor& whole, std::initializer_list<std::int6
 }
 
 // Compares `gradient` with central differences of f in fp64 at a few elements of x.
-inline void expect_gradient(const std::function<double(const HostTensor&)>& f, const HostTensor& x, const HostTensor& gradient) {
+inline void expect_gradient(const std::function<double(const HostTensor&)>& f, const HostTensor& x,
+                            const HostTensor& gradient) {
   const double h = 1e-5;
   const std::int64_t step = std::max<std::int64_t>(1, x.size() / 23);
   for (std::int64_t i = 0; i < x.size(); i += step) {

@@ -26,7 +26,9 @@ namespace k = kernels;
 std::vector<std::string> launched, allocated;
 
 void on_launch(const char* name, std::uint32_t, std::uint64_t*) { launched.push_back(name); }
-void on_allocate(Kokkos_Profiling_SpaceHandle, const char* name, const void*, std::uint64_t) { allocated.push_back(name); }
+void on_allocate(Kokkos_Profiling_SpaceHandle, const char* name, const void*, std::uint64_t) {
+  allocated.push_back(name);
+}
 
 // Listens from its construction to its end.
 struct Listener {
@@ -78,20 +80,27 @@ const std::vector<Op>& each_op() {
       {"add", [](const Operands& o) { k::add(o.stream, o.x.tensor, o.y.tensor, o.z.tensor); }},
       {"fill", [](const Operands& o) { k::fill(o.stream, 0.5, o.z.tensor); }},
       {"random_normal", [](const Operands& o) { k::random_normal(o.stream, 1, 0, 1.0f, o.z.tensor); }},
-      {"embedding_forward", [](const Operands& o) { k::embedding_forward(o.stream, o.table.tensor, o.tokens.tensor, o.z.tensor); }},
+      {"embedding_forward",
+       [](const Operands& o) { k::embedding_forward(o.stream, o.table.tensor, o.tokens.tensor, o.z.tensor); }},
       {"embedding_backward",
-       [](const Operands& o) { k::embedding_backward(o.stream, o.tokens.tensor, o.x.tensor, o.work.tensor, o.table.tensor); }},
+       [](const Operands& o) {
+         k::embedding_backward(o.stream, o.tokens.tensor, o.x.tensor, o.work.tensor, o.table.tensor);
+       }},
       {"rms_norm_forward",
-       [](const Operands& o) { k::rms_norm_forward(o.stream, o.x.tensor, o.weight.tensor, 1e-5f, o.z.tensor, o.rstd.tensor); }},
+       [](const Operands& o) {
+         k::rms_norm_forward(o.stream, o.x.tensor, o.weight.tensor, 1e-5f, o.z.tensor, o.rstd.tensor);
+       }},
       {"residual_rms_norm_forward",
        [](const Operands& o) {
-         k::residual_rms_norm_forward(o.stream, o.x.tensor, o.y.tensor, o.weight.tensor, 1e-5f, o.y.tensor, o.z.tensor, o.rstd.tensor);
+         k::residual_rms_norm_forward(o.stream, o.x.tensor, o.y.tensor, o.weight.tensor, 1e-5f, o.y.tensor, o.z.tensor,
+                                      o.rstd.tensor);
        }},
-      {"rms_norm_apply", [](const Operands& o) { k::rms_norm_apply(o.stream, o.x.tensor, o.weight.tensor, o.rstd.tensor, o.z.tensor); }},
+      {"rms_norm_apply",
+       [](const Operands& o) { k::rms_norm_apply(o.stream, o.x.tensor, o.weight.tensor, o.rstd.tensor, o.z.tensor); }},
       {"rms_norm_backward",
        [](const Operands& o) {
-         k::rms_norm_backward(o.stream, o.y.tensor, o.x.tensor, o.weight.tensor, o.rstd.tensor, {}, true, o.work.tensor, o.z.tensor,
-                              o.sums.tensor);
+         k::rms_norm_backward(o.stream, o.y.tensor, o.x.tensor, o.weight.tensor, o.rstd.tensor, {}, true, o.work.tensor,
+                              o.z.tensor, o.sums.tensor);
        }},
       {"rope_table", [](const Operands& o) { k::rope_table(o.stream, 1e4, o.angles.tensor); }},
       {"rope",
@@ -99,8 +108,10 @@ const std::vector<Op>& each_op() {
          k::rope(o.stream, k::RopeDirection::forward, o.angles.tensor, o.tokens.tensor, o.x.tensor.reshape({6, 2, 8}));
        }},
       {"swiglu_forward", [](const Operands& o) { k::swiglu_forward(o.stream, o.wide.tensor, o.z.tensor); }},
-      {"swiglu_backward", [](const Operands& o) { k::swiglu_backward(o.stream, o.wide.tensor, o.x.tensor, o.wide.tensor); }},
-      {"sum_of_squares", [](const Operands& o) { k::sum_of_squares(o.stream, o.x.tensor, o.work.tensor, o.f64.tensor); }},
+      {"swiglu_backward",
+       [](const Operands& o) { k::swiglu_backward(o.stream, o.wide.tensor, o.x.tensor, o.wide.tensor); }},
+      {"sum_of_squares",
+       [](const Operands& o) { k::sum_of_squares(o.stream, o.x.tensor, o.work.tensor, o.f64.tensor); }},
       {"sum", [](const Operands& o) { k::sum(o.stream, o.x.tensor, false, o.work.tensor, o.f64.tensor); }},
       {"clip_scale", [](const Operands& o) { k::clip_scale(o.stream, o.f64.tensor, 1.0f, o.two.tensor); }},
       {"split_master", [](const Operands& o) { k::split_master(o.stream, o.flat.tensor, o.p.tensor, o.low.tensor); }},
@@ -131,8 +142,10 @@ TEST(Labels, EveryKernelIsNamedAndNoOpAllocates) {
       call(operands);
       operands.stream.fence();
       EXPECT_FALSE(launched.empty()) << "the listener heard nothing";
-      for (const std::string& label : launched) EXPECT_TRUE(well_named(label)) << "'" << label << "' is not mylos::<op>::<phase>";
-      for (const std::string& label : allocated) ADD_FAILURE() << "allocates '" << label << "'; memory belongs to the caller's workspace";
+      for (const std::string& label : launched)
+        EXPECT_TRUE(well_named(label)) << "'" << label << "' is not mylos::<op>::<phase>";
+      for (const std::string& label : allocated)
+        ADD_FAILURE() << "allocates '" << label << "'; memory belongs to the caller's workspace";
     }
   }
 }

@@ -70,13 +70,15 @@ TEST(Norm, ClipScale) {
   EXPECT_EQ(norm, 4.0);
   EXPECT_NEAR(scale, 1.0 / (4.0 + 1e-6), 1e-7);
   for (const float max_norm : {0.0f, 1.0f})
-    for (const double bad : {std::nan(""), double(INFINITY), 1e80}) EXPECT_TRUE(std::isnan(clip(stream, bad, max_norm).second)) << bad;
+    for (const double bad : {std::nan(""), double(INFINITY), 1e80})
+      EXPECT_TRUE(std::isnan(clip(stream, bad, max_norm).second)) << bad;
 }
 
 TEST(Norm, WrongOperandsThrow) {
   Stream stream;
   Sums s;
-  const DeviceTensor t = empty_device({4}, DType::i32), f = empty_device({4}, DType::f32), small = empty_device({8}, DType::u8);
+  const DeviceTensor t = empty_device({4}, DType::i32), f = empty_device({4}, DType::f32),
+                     small = empty_device({8}, DType::u8);
   EXPECT_THROW(s.squares(stream, t.tensor), Error);
   EXPECT_THROW(k::sum_of_squares(stream, f.tensor, small.tensor, s.result.tensor), Error);
   EXPECT_THROW(k::sum(stream, f.tensor, false, s.work.tensor, f.tensor), Error);

@@ -29,7 +29,8 @@ TEST(Random, MatchesItsDefinition) {
         kernels::random_normal(stream, test_seed(), first, 0.5f, t.tensor);
         HostTensor want = zeros({n});
         for (std::int64_t i = 0; i < n; ++i) want[i] = 0.5 * reference_normal(test_seed(), first + std::uint64_t(i));
-        EXPECT_TRUE(close(to_host(stream, t.tensor), want, tolerance_of(dtype))) << name_of(dtype) << " " << first << " " << n;
+        EXPECT_TRUE(close(to_host(stream, t.tensor), want, tolerance_of(dtype)))
+            << name_of(dtype) << " " << first << " " << n;
       }
 }
 
@@ -39,7 +40,8 @@ TEST(Random, ShardsAreCutsOfTheWhole) {
   const DeviceTensor whole = empty_device({n}, DType::f32), parts = empty_device({n}, DType::f32);
   kernels::random_normal(stream, test_seed(), 17, 1.0f, whole.tensor);
   for (std::int64_t begin = 0; begin < n; begin += 1237)
-    kernels::random_normal(stream, test_seed(), 17 + std::uint64_t(begin), 1.0f, parts.tensor.slice(0, begin, std::min(n, begin + 1237)));
+    kernels::random_normal(stream, test_seed(), 17 + std::uint64_t(begin), 1.0f,
+                           parts.tensor.slice(0, begin, std::min(n, begin + 1237)));
   EXPECT_EQ(raw_bytes(stream, whole.tensor), raw_bytes(stream, parts.tensor));
 }
 

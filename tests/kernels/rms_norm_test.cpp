@@ -91,11 +91,14 @@ TEST(RmsNorm, FusedResidualEqualsAddThenNormToTheBit) {
   Stream stream;
   for (const Case& c : cases()) {
     SCOPED_TRACE(fmt::format("{} {} [{}, {}]", name_of(c.x), name_of(c.w), c.rows, c.width));
-    const HostTensor x = random_normal({c.rows, c.width}, test_seed() + 2), residual = random_normal({c.rows, c.width}, test_seed() + 3);
+    const HostTensor x = random_normal({c.rows, c.width}, test_seed() + 2),
+                     residual = random_normal({c.rows, c.width}, test_seed() + 3);
     const DeviceTensor dx = to_device(stream, x, c.x), dr = to_device(stream, residual, c.x);
     const DeviceTensor w = to_device(stream, random_normal({c.width}, test_seed() + 4), c.w);
-    const DeviceTensor sum = empty_device(x.shape, c.x), y = empty_device(x.shape, c.x), rstd = empty_device({c.rows}, DType::f32);
-    const DeviceTensor sum2 = empty_device(x.shape, c.x), y2 = empty_device(x.shape, c.x), rstd2 = empty_device({c.rows}, DType::f32);
+    const DeviceTensor sum = empty_device(x.shape, c.x), y = empty_device(x.shape, c.x),
+                       rstd = empty_device({c.rows}, DType::f32);
+    const DeviceTensor sum2 = empty_device(x.shape, c.x), y2 = empty_device(x.shape, c.x),
+                       rstd2 = empty_device({c.rows}, DType::f32);
     k::residual_rms_norm_forward(stream, dx.tensor, dr.tensor, w.tensor, kEps, sum.tensor, y.tensor, rstd.tensor);
     k::add(stream, dx.tensor, dr.tensor, sum2.tensor);
     k::rms_norm_forward(stream, sum2.tensor, w.tensor, kEps, y2.tensor, rstd2.tensor);
@@ -121,26 +124,32 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
   Stream stream;
   for (const Case& c : cases()) {
     for (const bool with_residual : {false, true}) {
-      SCOPED_TRACE(fmt::format("{} {} {} [{}, {}] residual {}", name_of(c.x), name_of(c.w), name_of(c.dw), c.rows, c.width, with_residual));
+      SCOPED_TRACE(fmt::format("{} {} {} [{}, {}] residual {}", name_of(c.x), name_of(c.w), name_of(c.dw), c.rows,
+                               c.width, with_residual));
       const HostTensor x = random_normal({c.rows, c.width}, test_seed() + 8).rounded(c.x);
       const HostTensor dy = random_normal({c.rows, c.width}, test_seed() + 9).rounded(c.x);
       const HostTensor dr = random_normal({c.rows, c.width}, test_seed() + 10).rounded(c.x);
       const HostTensor w = random_normal({c.width}, test_seed() + 11, 0.3, 1.0).rounded(c.w);
       const HostTensor dw0 = random_normal({c.width}, test_seed() + 12).rounded(c.dw);
-      const DeviceTensor px = to_device(stream, x, c.x), pdy = to_device(stream, dy, c.x), pw = to_device(stream, w, c.w);
-      const DeviceTensor pdr = to_device(stream, dr, c.x), y = empty_device(x.shape, c.x), rstd = empty_device({c.rows}, DType::f32);
-      const DeviceTensor dx = empty_device(x.shape, c.x), dw = to_device(stream, dw0, c.dw), dw_set = empty_device({c.width}, c.dw);
+      const DeviceTensor px = to_device(stream, x, c.x), pdy = to_device(stream, dy, c.x),
+                         pw = to_device(stream, w, c.w);
+      const DeviceTensor pdr = to_device(stream, dr, c.x), y = empty_device(x.shape, c.x),
+                         rstd = empty_device({c.rows}, DType::f32);
+      const DeviceTensor dx = empty_device(x.shape, c.x), dw = to_device(stream, dw0, c.dw),
+                         dw_set = empty_device({c.width}, c.dw);
       const DeviceTensor work = empty_device({k::rms_norm_backward_workspace(c.rows, c.width)}, DType::u8);
       const Tensor dresidual = with_residual ? pdr.tensor : Tensor{};
       k::rms_norm_forward(stream, px.tensor, pw.tensor, kEps, y.tensor, rstd.tensor);
-      k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, dresidual, true, work.tensor, dx.tensor, dw.tensor);
+      k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, dresidual, true, work.tensor,
+                           dx.tensor, dw.tensor);
 
       const Gradients g = reference_gradients(dy, x, w);
       EXPECT_TRUE(close(to_host(stream, dx.tensor), with_residual ? plus(g.dx, dr) : g.dx, tolerance_of(c.x)));
       EXPECT_TRUE(close(to_host(stream, dw.tensor), plus(g.dw, dw0), tolerance_of(c.dw)));
 
       const std::vector<std::uint8_t> first = raw_bytes(stream, dx.tensor);
-      k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, dresidual, false, work.tensor, pdy.tensor, dw_set.tensor);
+      k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, dresidual, false, work.tensor,
+                           pdy.tensor, dw_set.tensor);
       EXPECT_EQ(first, raw_bytes(stream, pdy.tensor)) << "in place of dy, and the same bits in the second run";
       EXPECT_TRUE(close(to_host(stream, dw_set.tensor), g.dw, tolerance_of(c.dw)));
     }
@@ -167,8 +176,8 @@ TEST(RmsNorm, HeadsOfAFusedProjection) {
 
       k::rms_norm_forward(stream, by_head(px.tensor), pw.tensor, kEps, by_head(out.tensor), rstd.tensor);
       EXPECT_TRUE(close(out.values(stream), reference_norm(rows, w), tolerance_of(dtype)));
-      k::rms_norm_backward(stream, by_head(pdy.tensor), by_head(px.tensor), pw.tensor, rstd.tensor, {}, false, work.tensor,
-                           by_head(out.tensor), dw.tensor);
+      k::rms_norm_backward(stream, by_head(pdy.tensor), by_head(px.tensor), pw.tensor, rstd.tensor, {}, false,
+                           work.tensor, by_head(out.tensor), dw.tensor);
       const Gradients g = reference_gradients(drows, rows, w);
       EXPECT_TRUE(close(out.values(stream), g.dx, tolerance_of(dtype)));
       EXPECT_TRUE(close(to_host(stream, dw.tensor), g.dw, tolerance_of(DType::f32)));
@@ -177,11 +186,15 @@ TEST(RmsNorm, HeadsOfAFusedProjection) {
 
 TEST(RmsNorm, WrongOperandsAreNamed) {
   Stream stream;
-  const DeviceTensor x = empty_device({4, 8}, DType::bf16), w = empty_device({7}, DType::bf16), y = empty_device({4, 8}, DType::bf16);
-  const DeviceTensor w8 = empty_device({8}, DType::bf16), small = empty_device({16}, DType::u8), rstd = empty_device({4}, DType::f32);
+  const DeviceTensor x = empty_device({4, 8}, DType::bf16), w = empty_device({7}, DType::bf16),
+                     y = empty_device({4, 8}, DType::bf16);
+  const DeviceTensor w8 = empty_device({8}, DType::bf16), small = empty_device({16}, DType::u8),
+                     rstd = empty_device({4}, DType::f32);
   EXPECT_THROW(k::rms_norm_forward(stream, x.tensor, w.tensor, kEps, y.tensor, {}), Error);
   EXPECT_THROW(k::rms_norm_forward(stream, x.tensor, w8.tensor, -1.0f, y.tensor, {}), Error);
-  EXPECT_THROW(k::rms_norm_backward(stream, y.tensor, x.tensor, w8.tensor, rstd.tensor, {}, false, small.tensor, y.tensor, w8.tensor), Error);
+  EXPECT_THROW(k::rms_norm_backward(stream, y.tensor, x.tensor, w8.tensor, rstd.tensor, {}, false, small.tensor,
+                                    y.tensor, w8.tensor),
+               Error);
 }
 
 }  // namespace

@@ -14,11 +14,13 @@ namespace k = kernels;
 constexpr double kTheta = 500000.0;
 
 // x [T, N·h] rotated by sign · angle.
-HostTensor reference(HostTensor x, const std::vector<std::int32_t>& positions, std::int64_t heads, std::int64_t size, double sign) {
+HostTensor reference(HostTensor x, const std::vector<std::int32_t>& positions, std::int64_t heads, std::int64_t size,
+                     double sign) {
   for (std::int64_t t = 0; t < x.shape[0]; ++t)
     for (std::int64_t n = 0; n < heads; ++n)
       for (std::int64_t i = 0; i < size / 2; ++i) {
-        const double angle = sign * double(positions[std::size_t(t)]) * std::pow(kTheta, -2.0 * double(i) / double(size));
+        const double angle =
+            sign * double(positions[std::size_t(t)]) * std::pow(kTheta, -2.0 * double(i) / double(size));
         double &x1 = x.at(t, n * size + i), &x2 = x.at(t, n * size + i + size / 2);
         const double y1 = x1 * std::cos(angle) - x2 * std::sin(angle);
         x2 = x2 * std::cos(angle) + x1 * std::sin(angle);
@@ -44,8 +46,8 @@ TEST(Rope, TableIsExactToFp32) {
 TEST(Rope, RotatesWindowsOfAProjectionBothWays) {
   Stream stream;
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const auto& [tokens, heads, size, offset] :
-         std::vector<std::array<std::int64_t, 4>>{{1, 1, 2, 0}, {7, 3, 6, 0}, {33, 5, 64, 0}, {19, 4, 128, 0}, {5, 3, 64, 1}, {9, 2, 24, 0}}) {
+    for (const auto& [tokens, heads, size, offset] : std::vector<std::array<std::int64_t, 4>>{
+             {1, 1, 2, 0}, {7, 3, 6, 0}, {33, 5, 64, 0}, {19, 4, 128, 0}, {5, 3, 64, 1}, {9, 2, 24, 0}}) {
       SCOPED_TRACE(fmt::format("{} [{}, {}, {}] at {}", name_of(dtype), tokens, heads, size, offset));
       const std::vector<std::int32_t> positions = random_ints(tokens, 0, 4096, test_seed());
       const HostTensor x = random_normal({tokens, heads * size}, test_seed() + 1).rounded(dtype);
@@ -71,7 +73,8 @@ TEST(Rope, BackwardIsTheGradientOfForward) {
 
 TEST(Rope, WrongOperandsThrow) {
   Stream stream;
-  const DeviceTensor table = empty_device({16, 8}, DType::f32), at = empty_device({3}, DType::i32), odd = empty_device({3, 1, 7}, DType::f32);
+  const DeviceTensor table = empty_device({16, 8}, DType::f32), at = empty_device({3}, DType::i32),
+                     odd = empty_device({3, 1, 7}, DType::f32);
   const DeviceTensor x = empty_device({4, 1, 8}, DType::f32), odd_table = empty_device({16, 7}, DType::f32);
   EXPECT_THROW(k::rope(stream, k::RopeDirection::forward, table.tensor, at.tensor, x.tensor), Error);
   EXPECT_THROW(k::rope(stream, k::RopeDirection::forward, odd_table.tensor, at.tensor, odd.tensor), Error);

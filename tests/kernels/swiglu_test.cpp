@@ -15,7 +15,8 @@ HostTensor reference_forward(const HostTensor& gate_up) {
   const std::int64_t t = gate_up.shape[0], f = gate_up.shape[1] / 2;
   HostTensor out = zeros({t, f});
   for (std::int64_t r = 0; r < t; ++r)
-    for (std::int64_t c = 0; c < f; ++c) out.at(r, c) = gate_up.at(r, c) * sigmoid(gate_up.at(r, c)) * gate_up.at(r, f + c);
+    for (std::int64_t c = 0; c < f; ++c)
+      out.at(r, c) = gate_up.at(r, c) * sigmoid(gate_up.at(r, c)) * gate_up.at(r, f + c);
   return out;
 }
 
@@ -33,7 +34,8 @@ HostTensor reference_backward(const HostTensor& gate_up, const HostTensor& dout)
 
 TEST(Swiglu, ReferenceGradientMatchesFiniteDifferences) {
   const HostTensor x = random_normal({3, 10}, test_seed()), dout = random_normal({3, 5}, test_seed() + 1);
-  expect_gradient([&](const HostTensor& at) { return dot(reference_forward(at), dout); }, x, reference_backward(x, dout));
+  expect_gradient([&](const HostTensor& at) { return dot(reference_forward(at), dout); }, x,
+                  reference_backward(x, dout));
 }
 
 TEST(Swiglu, MatchesTheReference) {
@@ -80,7 +82,8 @@ TEST(Swiglu, AccurateElementByElementOverTheWholeRange) {
   const DeviceTensor px = to_device(stream, x, DType::f32), out = empty_device({n, 1}, DType::f32);
   k::swiglu_forward(stream, px.tensor, out.tensor);
   const HostTensor got = to_host(stream, out.tensor), want = reference_forward(x);
-  for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(got[i], want[i], 1e-6 * std::fabs(want[i]) + 1e-35) << "gate " << x.at(i, 0);
+  for (std::int64_t i = 0; i < n; ++i)
+    ASSERT_NEAR(got[i], want[i], 1e-6 * std::fabs(want[i]) + 1e-35) << "gate " << x.at(i, 0);
 }
 
 TEST(Swiglu, ExtremeGates) {
