@@ -325,7 +325,7 @@ def main():
     try:
         args.run(args)
     except ModuleNotFoundError as e:
-        sys.exit(f"{sys.executable} has no module '{e.name}': pip install tokenizers, or set MYLOS_PYTHON to another Python")
+        sys.exit(f"{sys.executable} has no module '{e.name}': install tokenizers, or set MYLOS_PYTHON to another Python")
     except (ToolError, OSError, ValueError, KeyError) as e:
         sys.exit(str(e))
 
