@@ -1,15 +1,18 @@
-// AdamW (Loshchilov and Hutter 2019), fused over a flat buffer: one launch reads and writes each parameter's state once.
+// AdamW (Loshchilov and Hutter 2019), fused over a flat buffer: one launch reads and writes each element once.
 //
 //   p [N]: bf16 or f32. low [N] u16 or none: with bf16 p, what makes the pair an exact fp32 master weight (see below).
-//   g [N] f32 or bf16; m, v [N]: f32, or bf16 with stochastic rounding (Philox, Purpose::stochastic_rounding, by element).
+//   g [N] f32 or bf16; m, v [N]: both f32, or both bf16 with stochastic rounding (Philox, Purpose::stochastic_rounding,
+//   by element; fastest when first_index is a multiple of 8).
 //   A bf16 p without low is rounded stochastically too when `stochastic_rounding`, else to nearest.
-//   g is multiplied by scale[0] (f32 on the device: the clip factor); a scale that is NaN leaves p, low, m and v untouched.
+//   g is multiplied by scale[0] (f32 on the device: the clip factor; none: 1); a scale that is NaN leaves p, low, m and
+//   v untouched.
 //
-//   m = b1·m + (1-b1)·g;  v = b2·v + (1-b2)·g²;  p -= lr·( (m/c1) / (sqrt(v/c2) + eps) + weight_decay·p ),  c = 1 - b^step.
-//   bytes: p, low, m, v read and written, g read.
+//   m = b1·m + (1-b1)·g;  v = b2·v + (1-b2)·g²;  p -= lr·( (m/c1) / (sqrt(v/c2) + eps) + weight_decay·p )
+//   with c = 1 - b^step. bytes: p, low, m, v read and written, g read.
 //
-// Split master: the model computes with p = the fp32 master rounded to nearest (ties away from zero), low holds the master's
-// lower 16 bits. p was rounded up exactly when bit 15 of low is set, so master = ((p - (low >> 15)) << 16) | low, as integers.
+// Split master: the model computes with p = the fp32 master rounded to nearest (ties away from zero), low holds the
+// master's lower 16 bits. p was rounded up exactly when bit 15 of low is set, so master = ((p - (low >> 15)) << 16) |
+// low, as integers.
 #pragma once
 
 #include <cstdint>

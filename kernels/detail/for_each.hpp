@@ -7,9 +7,9 @@
 //   };
 //   for_each<8>(exec, "mylos::add::forward", rows, columns, vector, Add{...});
 //
-// W is 8 (the argument) where `vector` says that addresses are aligned, and 1 elsewhere. On a GPU neighbouring threads take
-// neighbouring packs; on a CPU a thread takes a block and the compiler vectorises the loop over at<1>. An `enter()` of the
-// functor, when there is one, runs before the elements; false skips them.
+// W is 8 (the argument) where `vector` says that addresses are aligned, and 1 elsewhere. On a GPU neighbouring threads
+// take neighbouring packs; on a CPU a thread takes a block and the compiler vectorises the loop over at<1>. An
+// `enter()` of the functor, when there is one, runs before the elements; false skips them.
 #pragma once
 
 #include <algorithm>

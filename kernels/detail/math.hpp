@@ -10,8 +10,8 @@
 namespace mylos::kernels {
 
 // e^x in fp32 within 2 units in the last place; inputs outside [-87, 88.7] are clamped, NaN stays NaN.
-// Range reduction x = n·ln 2 + r with ln 2 in two parts (Cody and Waite 1980), then the Taylor series of e^r to degree 7: its
-// remainder on |r| <= ln 2 / 2 is below 6e-9.
+// Range reduction x = n·ln 2 + r with ln 2 in two parts (Cody and Waite 1980), then the Taylor series of e^r to degree
+// 7: its remainder on |r| <= ln 2 / 2 is below 6e-9.
 MYLOS_FUNCTION float exp_f32(float x) {
 #if defined(__CUDA_ARCH__)
   return expf(x);

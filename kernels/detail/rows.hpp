@@ -10,8 +10,8 @@
 //   };
 //   for_each_row<8>(exec, "mylos::rms_norm::forward", rows, width, vector, Body{...});
 //
-// A row is worked on by one CPU thread, by a GPU team of 256 or 512 threads, or, when it is short, by 1 to 32 lanes of a warp,
-// so that a team has many rows. The order of each sum is fixed by the width alone: the same bits in every run.
+// A row is worked on by one CPU thread, by a GPU team of 256 or 512 threads, or, when it is short, by 1 to 32 lanes of
+// a warp, so that a team has many rows. The order of each sum is fixed by the width alone: the same bits in every run.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,8 @@ struct RowsOf {
 struct CpuRow {
   template <class F>
   float sum(std::int64_t n, const F& f) const {
-    // Independent partial sums, spelled out: vectorised without leave to reorder, so the result never depends on alignment.
+    // Independent partial sums, spelled out: vectorised without leave to reorder, so the result never depends on
+    // alignment.
     constexpr int kLanes = 64;
     float partial[kLanes] = {};
     std::int64_t i = 0;

@@ -1,6 +1,7 @@
 // Token embedding: a row of the table for every token.
 //
-//   table [V, D] bf16 or f32 · tokens [T] i32, each in [0, V) (checked on the host by the data pipeline) · out [T, D], table's dtype
+//   table [V, D] bf16 or f32; tokens [T] i32, each in [0, V) (checked on the host by the data pipeline); out [T, D] in
+//   the table's dtype.
 //   bytes forward: 2·T·D·size; backward: T·D·size read, and each touched row of dtable read and written.
 #pragma once
 
@@ -12,8 +13,10 @@ namespace mylos::kernels {
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
-// dtable[v] += sum over t with tokens[t] == v of dout[t], summed in fp32 in the order of t: the same bits in every run.
-// dtable [V, D] bf16 or f32 (may differ from dout's dtype). workspace: at least embedding_backward_workspace bytes (u8).
+// dtable[v] += sum over t with tokens[t] == v of dout[t], summed in fp32 in the order of t: the same bits in every run,
+// on a CPU and on a GPU. dtable [V, D] bf16 or f32 (may differ from dout's dtype); at most 2^31 - 1 tokens.
+// The positions are first sorted by token (CPU: counting sort; GPU: bitonic sort of unique keys), then each row that
+// occurs is one worker's. workspace: at least embedding_backward_workspace bytes (u8).
 std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary);
 void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable);

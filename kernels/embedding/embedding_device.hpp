@@ -13,8 +13,8 @@ std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t voca
 void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable);
 
-// order[i] = token << 32 | position, ascending: the positions of each token side by side, in their order. order: as many keys as
-// sorted_keys(tokens) says.
+// order[i] = token << 32 | position, ascending: the positions of each token side by side, in their order. order: as
+// many keys as sorted_keys(tokens) says.
 std::int64_t sorted_keys(std::int64_t tokens);
 void sort_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* order);
 

@@ -28,8 +28,8 @@ struct Gather {
 MYLOS_FUNCTION std::int64_t token_of(std::uint64_t key) { return std::int64_t(key >> 32); }
 MYLOS_FUNCTION std::int64_t position_of(std::uint64_t key) { return std::int64_t(key & 0xffffffffu); }
 
-// Adds to one row of dtable all rows of dout of its token. Work item i of the sorted positions does so when it is the first of
-// its token; the others have nothing to do.
+// Adds to one row of dtable all rows of dout of its token. Work item i of the sorted positions does so when it is the
+// first of its token; the others have nothing to do.
 template <class T, class D>
 struct Scatter {
   const std::uint64_t* order;
@@ -129,7 +129,8 @@ void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor
           scatter_on_gpu<T, D, 1>(exec, s);
         }
       } else {
-        // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the sums.
+        // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the
+        // sums.
         using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
         s.tiles = (width + kCpuTile - 1) / kCpuTile;
         Kokkos::parallel_for("mylos::embedding::backward", Policy(exec, 0, n * s.tiles, Kokkos::ChunkSize(16)), s);

@@ -1,5 +1,5 @@
-// Positions sorted by token. Keys are unique, so any sort gives the same order in every run: on a CPU a counting sort, on a
-// GPU a bitonic sort (Batcher 1968) whose short distances run in a team's scratch memory. Neither allocates.
+// Positions sorted by token. Keys are unique, so any sort gives the same order in every run: on a CPU a counting sort,
+// on a GPU a bitonic sort (Batcher 1968) whose short distances run in a team's scratch memory. Neither allocates.
 #include <algorithm>
 
 #include "kernels/detail/rows.hpp"

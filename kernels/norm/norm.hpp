@@ -1,4 +1,4 @@
-// Sums over whole tensors that stay on the device: squared norm, clip factor, loss. Fixed order: the same bits in every run.
+// Sums over whole tensors that stay on the device: squared norm, clip factor, loss. Fixed order: equal bits in every run.
 #pragma once
 
 #include <cstdint>

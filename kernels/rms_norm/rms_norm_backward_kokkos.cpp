@@ -1,5 +1,5 @@
-// dx needs a sum over each row, dw one over all rows. Blocks of rows each leave their part of dw in the workspace, a second launch
-// adds the parts in the order of the blocks; on a GPU, wide rows make both in one pass over dy and x.
+// dx needs a sum over each row, dw one over all rows. Blocks of rows each leave their part of dw in the workspace, a
+// second launch adds the parts in the order of the blocks; on a GPU, wide rows make both in one pass over dy and x.
 #include "kernels/detail/for_each.hpp"
 #include "kernels/detail/rows.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"

@@ -2,9 +2,9 @@
 //   (x1, x2) = (x[i], x[i + h/2]);  y1 = x1·cos - x2·sin,  y2 = x2·cos + x1·sin,  angle = position · theta^(-2i/h).
 // The angle, its cosine and the rotation are fp32 (the table is made in fp64 and rounded once).
 //
-//   x [T, N, h] rotated in place (strided in the first two dimensions: a window of the fused q|k|v projection; N = H + K
-//   rotates queries and keys in one launch); table [P, h] f32: cos in [:, :h/2], sin in [:, h/2:]; positions [T] i32, each
-//   in [0, P). bytes 2·T·N·h·size.
+//   x [T, N, h] rotated in place (strided in the first two dimensions: a window of the fused q|k|v projection; N = H +
+//   K rotates queries and keys in one launch); table [P, h] f32: cos in [:, :h/2], sin in [:, h/2:]; positions [T] i32,
+//   each in [0, P). bytes 2·T·N·h·size.
 #pragma once
 
 #include "tensor/runtime.hpp"

@@ -1,5 +1,5 @@
-// Every kernel that an op launches is named mylos::<op>::<phase>, and no op allocates: both are heard through Kokkos Tools.
-// A new op joins by a line in each_op().
+// Every kernel that an op launches is named mylos::<op>::<phase>, and no op allocates: both are heard through Kokkos
+// Tools. A new op joins by a line in each_op().
 #include <Kokkos_Core.hpp>
 
 #include <functional>
