@@ -1,0 +1,130 @@
+"""The figures of a train report. Each function returns the name of the file it wrote, or None when there is nothing to draw."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (the back end is chosen before)
+import numpy as np  # noqa: E402
+from matplotlib.ticker import EngFormatter, MaxNLocator  # noqa: E402
+
+BLUE, ORANGE, GREEN, GREY = "#2b6cb0", "#dd6b20", "#2f855a", "#718096"
+STYLE = {
+    "figure.dpi": 150,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.labelcolor": "#2d3748",
+    "axes.edgecolor": "#a0aec0",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e2e8f0",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#4a5568",
+    "ytick.color": "#4a5568",
+    "legend.frameon": False,
+    "lines.solid_capstyle": "round",
+}
+
+
+def rolling(values, width, reduce=np.nanmedian):
+    """`reduce` over a centred window of `width` values, shorter at the ends."""
+    half = width // 2
+    padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
+    return reduce(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
+
+
+def _save(figure, folder, name):
+    figure.tight_layout()
+    # Without the version and date, equal data give equal files.
+    figure.savefig(folder / name, metadata={"Software": None})
+    plt.close(figure)
+    return name
+
+
+def loss(steps, evaluation, folder):
+    finite = np.isfinite(steps["loss"])
+    if not finite.any():
+        return None
+    x, y = steps["step"][finite], steps["loss"][finite]
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 4.2))
+        width = max(1, len(y) // 40) | 1
+        many = width >= 5
+        axes.plot(x, y, color=BLUE, linewidth=0.8 if many else 1.6, alpha=0.3 if many else 1,
+                  marker="o" if len(y) == 1 else None, label=None if many else "training")
+        if many:
+            axes.plot(x, rolling(y, width, np.nanmean), color=BLUE, linewidth=1.8, label=f"training (mean of {width} steps; raw: pale)")
+        valid = np.isfinite(evaluation.get("loss", np.array([])))
+        if valid.any():
+            ex, ey = evaluation["step"][valid], evaluation["loss"][valid]
+            axes.plot(ex, ey, color=ORANGE, linewidth=1.4, marker="o", markersize=4.5, markeredgecolor="white", markeredgewidth=0.8,
+                      label="validation", zorder=3)
+            axes.annotate(f"{ey[-1]:.3f}", (ex[-1], ey[-1]), textcoords="offset points", xytext=(4, 7), color=ORANGE, fontweight="bold",
+                          ha="right" if len(ex) > 1 else "left")
+        axes.set(title="Loss", xlabel="optimizer step", ylabel="cross entropy (nats per token)")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        # A single outlier must not flatten the curve.
+        low, high = np.min(y), np.percentile(y, 99.5)
+        if valid.any():
+            low, high = min(low, ey.min()), max(high, np.percentile(ey, 99.5))
+        if high > low:
+            axes.set_ylim(low - 0.05 * (high - low), high + 0.07 * (high - low))
+        axes.legend(loc="upper right")
+        return _save(figure, folder, "loss.png")
+
+
+def throughput(steps, summary, folder):
+    rate, time = steps["tokens_per_s"], np.cumsum(steps["step_time"])
+    if not len(rate):
+        return None
+    unit, scale = ("min", 60.0) if time[-1] >= 300 else ("s", 1.0)
+    x = (time - 0.5 * steps["step_time"]) / scale
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 3.6))
+        axes.plot(x, rate, color=GREEN, linewidth=0, marker=".", markersize=4, alpha=0.35, label="each step")
+        width = max(1, len(rate) // 40) | 1
+        if width >= 3:
+            axes.plot(x, rolling(rate, width), color=GREEN, linewidth=1.7, label=f"median of {width} steps")
+        first, end = summary.get("steady_window_first"), summary.get("steady_window_end")
+        median, low, high = (summary.get("tokens_per_s_median" + end_) for end_ in ("", "_low", "_high"))
+        if median is not None and first is not None and 0 <= first < end <= len(x):
+            inside = (x[int(first)], x[int(end) - 1])
+            axes.plot(inside, (median, median), color=GREY, linewidth=1.2, linestyle="--",
+                      label=f"steady median {median:,.0f} (95 %: {low:,.0f} to {high:,.0f})")
+            axes.fill_between(inside, low, high, color=GREY, alpha=0.25, linewidth=0)
+            if first > 0:
+                axes.axvspan(0, x[int(first) - 1], color="#edf2f7", linewidth=0, zorder=0)
+        axes.set(title="Throughput", xlabel=f"training time ({unit}; evaluation left out, warm-up shaded)", ylabel="tokens per second")
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.set_ylim(0, 1.25 * np.percentile(rate, 99.5))
+        axes.set_xlim(left=0)
+        axes.legend(loc="lower right", ncols=1)
+        return _save(figure, folder, "throughput.png")
+
+
+def optimization(steps, folder):
+    if not len(steps["step"]):
+        return None
+    norm = np.where(np.isfinite(steps["grad_norm"]) & (steps["grad_norm"] > 0), steps["grad_norm"], np.nan)
+    with plt.rc_context(STYLE):
+        figure, (upper, lower) = plt.subplots(2, 1, figsize=(7.2, 4.6), sharex=True)
+        upper.plot(steps["step"], steps["learning_rate"], color=BLUE, linewidth=1.6)
+        upper.set(title="Learning rate and gradient norm", ylabel="learning rate", ylim=(0, None))
+        upper.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+        width = max(1, len(norm) // 40) | 1
+        lower.plot(steps["step"], norm, color=ORANGE, linewidth=0.8, alpha=0.35 if width >= 3 else 1)
+        if width >= 3 and np.isfinite(norm).all():
+            lower.plot(steps["step"], rolling(norm, width), color=ORANGE, linewidth=1.6, label=f"median of {width} steps")
+            lower.legend(loc="upper right")
+        if np.isfinite(norm).any():
+            lower.set_yscale("log")
+        lower.set(xlabel="optimizer step", ylabel="gradient norm, before clipping")
+        lower.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure.align_ylabels()
+        return _save(figure, folder, "optimization.png")
