@@ -49,7 +49,7 @@ def documents(paths, field):
                 try:
                     text = raw.decode("utf-8")
                 except UnicodeDecodeError as e:
-                    why = "BPE needs valid text (the byte tokenizer takes any)"
+                    why = "leave the file out (--skip-invalid) or use the byte tokenizer"
                     raise ToolError(f"{path}: byte {e.start} is not UTF-8; {why}") from e
                 if text:
                     yield text

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "data/file.hpp"
 #include "data/python_tool.hpp"
 #include "data/shard_writer.hpp"
@@ -41,6 +42,18 @@ std::vector<std::string> find_inputs(const TokenizeOptions& options) {
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
+}
+
+// Takes the files that are not UTF-8 out of `files` and returns them. The lines of .jsonl files are checked when they
+// are parsed.
+std::vector<std::string> take_invalid(std::vector<std::string>& files) {
+  std::vector<std::string> invalid, valid;
+  for (std::string& path : files) {
+    const bool good = path.ends_with(".jsonl") || is_utf8(read_file(path, kMaxDocumentBytes));
+    (good ? valid : invalid).push_back(std::move(path));
+  }
+  files = std::move(valid);
+  return invalid;
 }
 
 // Every document of the inputs, in order.
@@ -160,13 +173,15 @@ TokenizeResult tokenize(const TokenizeOptions& options) {
   check(options.shard_tokens >= 1 && options.shard_tokens <= std::int64_t(1) << 40,
         "shards of {} tokens; from 1 to 2^40 are possible", options.shard_tokens);
   check(!options.out.empty(), "no folder to write to: name one with --out");
-  const std::vector<std::string> files = find_inputs(options);
+  std::vector<std::string> files = find_inputs(options);
+  TokenizeResult result;
+  if (options.skip_invalid) result.skipped = take_invalid(files);
+  check(!files.empty(), "none of the {} inputs is UTF-8", result.skipped.size());
   fs::create_directories(options.out);
   for (const auto& entry : fs::directory_iterator(options.out))
     check(entry.path().extension() != ".bin",
           "'{}' holds token shards already ('{}'): name another folder or remove them", options.out,
           entry.path().filename().string());
-  TokenizeResult result;
   if (options.tokenizer == "byte")
     tokenize_bytes(files, options, result);
   else

@@ -20,6 +20,7 @@ struct TokenizeOptions {
   // inputs.
   std::string tokenizer = "byte";
   std::string jsonl_field = "text";
+  bool skip_invalid = false;          // leave out files that are not UTF-8, which BPE otherwise refuses
   double validation_fraction = 0.01;  // [0, 0.5]
   std::int64_t shard_tokens = std::int64_t(1) << 28;
 };
@@ -31,7 +32,8 @@ struct TokenizeSplit {
 struct TokenizeResult {
   std::string tokenizer;  // "byte" or out/tokenizer.json
   std::int64_t vocab = 0;
-  TokenizeSplit train, validation;  // shards out/train-00000.bin, out/validation-00000.bin, ...
+  std::vector<std::string> skipped;  // files left out by skip_invalid
+  TokenizeSplit train, validation;   // shards out/train-00000.bin, out/validation-00000.bin, ...
 };
 
 // An Error (and no shard of this run left behind) when an input cannot be read, out already holds shards, or the split

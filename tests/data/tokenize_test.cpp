@@ -219,6 +219,14 @@ TEST(Tokenize, BpeRefusesWhatIsNotUtf8) {
     tokenize({.inputs = {folder / "a.txt"}, .out = folder / "out", .tokenizer = "train:300", .validation_fraction = 0});
   });
   EXPECT_HAS(message, "a.txt: byte 4 is not UTF-8");
+  write_bytes(folder / "b.txt", "good é");
+  const TokenizeResult r = tokenize({.inputs = {folder / "?.txt"},
+                                     .out = folder / "skip",
+                                     .tokenizer = "train:300",
+                                     .skip_invalid = true,
+                                     .validation_fraction = 0});
+  EXPECT_EQ(r.skipped, std::vector<std::string>{folder / "a.txt"});
+  EXPECT_EQ(documents_of(r.train.shards, *make_tokenizer(r.tokenizer)), std::vector<std::string>{"good é"});
   EXPECT_HAS(error_of([&] {
                tokenize({.inputs = {folder / "a.txt"},
                          .out = folder / "out",
