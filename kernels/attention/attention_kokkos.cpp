@@ -49,7 +49,8 @@ constexpr int kForwardFloats = 2 * kTile * kPitch + kTile * kScorePitch + 4 * kT
 constexpr int kBackwardFloats = 2 * kTile * kPitch + kTile * kScorePitch;
 
 KOKKOS_FUNCTION inline float* scratch(const Team& team, int floats) {
-  return static_cast<float*>(team.team_scratch(kScratchLevel).get_shmem(std::size_t(floats) * sizeof(float)));
+  constexpr int level = kScratchLevel;
+  return static_cast<float*>(team.team_scratch(level).get_shmem(std::size_t(floats) * sizeof(float)));
 }
 
 template <class T, int kWidth>

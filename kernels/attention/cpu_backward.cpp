@@ -55,7 +55,7 @@ struct Layout {
 void row_dots(const float* x, const float* y, std::int64_t width, float* out) {
   for (std::int64_t i = 0; i < kTile; ++i) {
     Vec sum{};
-    for (std::int64_t d = 0; d < width; d += kLanes) sum = sum + load(x + i * width + d) * load(y + i * width + d);
+    for (std::int64_t d = 0; d < width; d += kLanes) sum = multiply_add(load(x + i * width + d), load(y + i * width + d), sum);
     float total = 0.0f;
     for (int l = 0; l < kLanes; ++l) total += sum[l];
     out[i] = total;

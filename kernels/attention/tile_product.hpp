@@ -36,7 +36,7 @@ inline void block_product(std::int64_t depth, const float* a, std::int64_t lda, 
     for (int i = 0; i < kBlockRows; ++i) {
       const Vec x = splat(kTransposed ? a[k * lda + i] : a[i * lda + k]);
 #pragma GCC unroll 8
-      for (int j = 0; j < kVectors; ++j) sum[i][j] = x * row[j] + sum[i][j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = multiply_add(x, row[j], sum[i][j]);
     }
   }
 #pragma GCC unroll 8
