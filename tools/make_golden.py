@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes tests/model/golden/llama.h5: what an independent Llama in plain PyTorch (fp64, CPU) computes.
 
-Each group holds one model: its configuration as attributes, two micro-batches, weights (exact in bf16), the loss sum of the
-first micro-batch, the gradient of every parameter (of the loss averaged over valid tokens), the logits of one position a sequence,
-and the losses of ten AdamW steps with clipping that alternate between the micro-batches. Needs a Python with torch, numpy and h5py;
-the tests need only the file.
+Each group holds one model: its configuration as attributes, two micro-batches, weights (exact in bf16), the loss sum
+of the first micro-batch, the gradient of every parameter (of the loss averaged over valid tokens), the logits of one
+position a sequence, and the losses of ten AdamW steps with clipping that alternate between the micro-batches. Needs a
+Python with torch, numpy and h5py; the tests need only the file.
 
 usage: tools/make_golden.py [OUTPUT]
 """
@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 
 # Sizes that are no multiples of anything a kernel tiles by; head size times heads differs from dim.
-BASE = dict(dim=44, layers=2, heads=6, kv_heads=2, head_size=10, ffn=36, vocab=71, max_seq_len=40, rope_theta=10000.0, norm_eps=1e-5)
+BASE = dict(dim=44, layers=2, heads=6, kv_heads=2, head_size=10, ffn=36, vocab=71, max_seq_len=40, rope_theta=1e4,
+            norm_eps=1e-5)
 VARIANTS = {
     "plain": dict(tied_head=0, qk_norm=0, documents=0),
     "qk_norm_documents": dict(tied_head=0, qk_norm=1, documents=1),
@@ -141,7 +142,8 @@ def main(output):
             group["logits"] = logits_of(c, w, batches[0])[torch.arange(BATCH), where].detach().numpy()
             for key, value in w.items():
                 for kind, data in (("weights", value.detach()), ("gradients", value.grad)):
-                    group.create_dataset(f"{kind}/{key}", data=data.numpy().astype(np.float32), compression="gzip", shuffle=True)
+                    group.create_dataset(f"{kind}/{key}", data=data.numpy().astype(np.float32), compression="gzip",
+                                         shuffle=True)
 
             o = OPTIMIZER
             decay = [p for p in w.values() if p.dim() == 2]

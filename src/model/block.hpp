@@ -1,5 +1,6 @@
-// One decoder block: forward, recomputation of what was not kept, backward. The residual add is deferred: a block leaves its
-// feed-forward output in `branch`, and the next norm (the next block's first, or the final one) adds it to x_mid in the same pass.
+// One decoder block: forward, recomputation of what was not kept, backward. The residual add is deferred: a block
+// leaves its feed-forward output in `branch`, and the next norm (the next block's first, or the final one) adds it to
+// x_mid in the same pass.
 #pragma once
 
 #include "model/buffers.hpp"
@@ -24,7 +25,8 @@ void block_recompute(const BlockContext& c, const BlockParameters& w, const Bloc
 
 // shared.stream_gradient: gradient of the residual stream after the block on entry, before the block on return.
 // Parameter gradients are added to `g`, or overwrite it unless `accumulate`.
-void block_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate, const BlockParameters& g);
+void block_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate,
+                    const BlockParameters& g);
 
 // The windows of one projection buffer that attention reads or writes: q [B, S, H, h], k and v [B, S, K, h].
 struct Heads {

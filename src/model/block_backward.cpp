@@ -19,7 +19,8 @@ void feed_forward_backward(const BlockContext& c, const BlockParameters& w, cons
   kernels::linear_backward_weight(c.stream, gate_up_gradient, b.h2, accumulate, s.matmul, g.gate_up);
   kernels::linear_backward_input(c.stream, gate_up_gradient, w.gate_up, false, s.matmul, s.h_gradient);
   // The gradient of x_mid: through the norm, and past the feed-forward.
-  kernels::rms_norm_backward(c.stream, s.h_gradient, b.x_mid, w.ffn_norm, b.rstd2, dx, accumulate, s.norm, dx, g.ffn_norm);
+  kernels::rms_norm_backward(c.stream, s.h_gradient, b.x_mid, w.ffn_norm, b.rstd2, dx, accumulate, s.norm, dx,
+                             g.ffn_norm);
 }
 
 void attention_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate,
@@ -32,23 +33,29 @@ void attention_backward(const BlockContext& c, const BlockParameters& w, const B
   kernels::linear_backward_input(c.stream, dx, w.output, false, s.matmul, s.attention_gradient);
 
   const Heads in = heads_of(c, b.qkv, b.qk), out = heads_of(c, s.qkv_gradient, Tensor());
-  kernels::attention_backward(c.stream, in.q, in.k, in.v, c.batch.document_start, b.attention.reshape({B, S, H, h}), b.lse,
-                              s.attention_gradient.reshape({B, S, H, h}), s.attention_backward, out.q, out.k, out.v);
-  kernels::rope(c.stream, kernels::RopeDirection::backward, s.rope_table, c.batch.positions, head_rows(c, s.qkv_gradient, 0, H + K));
+  kernels::attention_backward(c.stream, in.q, in.k, in.v, c.batch.document_start, b.attention.reshape({B, S, H, h}),
+                              b.lse, s.attention_gradient.reshape({B, S, H, h}), s.attention_backward, out.q, out.k,
+                              out.v);
+  kernels::rope(c.stream, kernels::RopeDirection::backward, s.rope_table, c.batch.positions,
+                head_rows(c, s.qkv_gradient, 0, H + K));
   if (m.qk_norm) {
     const Tensor dq = head_rows(c, s.qkv_gradient, 0, H), dk = head_rows(c, s.qkv_gradient, H, K);
-    kernels::rms_norm_backward(c.stream, dq, head_rows(c, b.qkv, 0, H), w.q_norm, b.rstd_q, Tensor(), accumulate, s.norm, dq, g.q_norm);
-    kernels::rms_norm_backward(c.stream, dk, head_rows(c, b.qkv, H, K), w.k_norm, b.rstd_k, Tensor(), accumulate, s.norm, dk, g.k_norm);
+    kernels::rms_norm_backward(c.stream, dq, head_rows(c, b.qkv, 0, H), w.q_norm, b.rstd_q, Tensor(), accumulate,
+                               s.norm, dq, g.q_norm);
+    kernels::rms_norm_backward(c.stream, dk, head_rows(c, b.qkv, H, K), w.k_norm, b.rstd_k, Tensor(), accumulate,
+                               s.norm, dk, g.k_norm);
   }
 
   kernels::linear_backward_weight(c.stream, s.qkv_gradient, b.h1, accumulate, s.matmul, g.qkv);
   kernels::linear_backward_input(c.stream, s.qkv_gradient, w.qkv, false, s.matmul, s.h_gradient);
-  kernels::rms_norm_backward(c.stream, s.h_gradient, b.x, w.attention_norm, b.rstd1, dx, accumulate, s.norm, dx, g.attention_norm);
+  kernels::rms_norm_backward(c.stream, s.h_gradient, b.x, w.attention_norm, b.rstd1, dx, accumulate, s.norm, dx,
+                             g.attention_norm);
 }
 
 }  // namespace
 
-void block_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate, const BlockParameters& g) {
+void block_backward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool accumulate,
+                    const BlockParameters& g) {
   feed_forward_backward(c, w, b, accumulate, g);
   attention_backward(c, w, b, accumulate, g);
 }

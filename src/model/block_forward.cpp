@@ -31,12 +31,14 @@ void normalize_and_rotate(const BlockContext& c, const BlockParameters& w, const
 void attend(const BlockContext& c, const BlockBuffers& b) {
   const Heads in = heads_of(c, b.qkv, b.qk);
   const Tensor out = b.attention.reshape({c.execution.batch, c.execution.sequence, c.model.heads, c.model.head_size});
-  kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.document_start, c.shared.attention_forward, out, b.lse);
+  kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.document_start, c.shared.attention_forward, out,
+                             b.lse);
 }
 
 void project_and_norm(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
   kernels::linear_forward(c.stream, b.attention, w.output, c.shared.matmul, c.shared.branch);
-  kernels::residual_rms_norm_forward(c.stream, c.shared.branch, b.x, w.ffn_norm, float(c.model.norm_eps), b.x_mid, b.h2, b.rstd2);
+  kernels::residual_rms_norm_forward(c.stream, c.shared.branch, b.x, w.ffn_norm, float(c.model.norm_eps), b.x_mid, b.h2,
+                                     b.rstd2);
 }
 
 }  // namespace
@@ -47,7 +49,8 @@ Tensor head_rows(const BlockContext& c, const Tensor& rows, std::int64_t first, 
 }
 
 Heads heads_of(const BlockContext& c, const Tensor& qkv, const Tensor& qk) {
-  const std::int64_t B = c.execution.batch, S = c.execution.sequence, H = c.model.heads, K = c.model.kv_heads, h = c.model.head_size;
+  const std::int64_t B = c.execution.batch, S = c.execution.sequence, H = c.model.heads, K = c.model.kv_heads,
+                     h = c.model.head_size;
   const Tensor all = qkv.reshape({B, S, H + 2 * K, h});
   const Tensor rotated = qk ? qk.reshape({B, S, H + K, h}) : all;
   return {rotated.slice(2, 0, H), rotated.slice(2, H, H + K), all.slice(2, H + K, H + 2 * K)};

@@ -67,7 +67,8 @@ void take_block(const Dims& d, const Kept& mine, const char* category, Arena& ar
   if (mine.product) b.product = arena.take(d.dtype, {d.T, d.F}, category);
 }
 
-void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena, Buffers& out) {
+void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena,
+                 Buffers& out) {
   const Kept keep = kept(execution.recompute);
   const Kept share{!keep.norms, !keep.qkv, !keep.attention, !keep.residual, !keep.gate_up, !keep.product};
   BlockBuffers shared;
@@ -90,7 +91,8 @@ void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig&
   }
 }
 
-void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena, Buffers& out) {
+void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena,
+                      Buffers& out) {
   const kernels::AttentionShape shape{d.B, d.S, d.H, d.K, d.h};
   SharedMemory phases(arena);
   // Forward: the branch before attention is consumed by the time attention runs.
@@ -108,7 +110,8 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
     // Feed-forward backward: the gradient of h2 comes after that of the product is consumed.
     out.product_gradient = arena.take(d.dtype, {d.T, d.F}, kWorkspace);
     phases.next_phase();
-    // Attention backward. The gradient of h2 (before it) and of h1 (after it) lie where that of attention's output does.
+    // Attention backward. The gradient of h2 (before it) and of h1 (after it) lie where that of attention's output
+    // does.
     out.qkv_gradient = arena.take(d.dtype, {d.T, d.W}, kWorkspace);
     SharedMemory beside_qkv(arena);
     out.h_gradient = arena.take(d.dtype, {d.T, d.D}, kWorkspace);
@@ -126,10 +129,13 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
 
 Kept kept(Recompute recompute) {
   switch (recompute) {
-    case Recompute::none: return {true, true, true, true, true, true};
+    case Recompute::none:
+      return {true, true, true, true, true, true};
     // What is left out costs one pass over memory each to get back; what is kept would cost a product or attention.
-    case Recompute::selective: return {false, true, true, true, true, false};
-    case Recompute::full: break;
+    case Recompute::selective:
+      return {false, true, true, true, true, false};
+    case Recompute::full:
+      break;
   }
   return {false, false, false, false, false, false};
 }

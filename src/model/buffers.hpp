@@ -1,8 +1,8 @@
-// The memory of one transformer on one device: what each block keeps for its backward pass, and the temporaries that all
-// blocks share. One layout function, run on a measuring or a real Arena.
+// The memory of one transformer on one device: what each block keeps for its backward pass, and the temporaries that
+// all blocks share. One layout function, run on a measuring or a real Arena.
 //
-// Recomputation is a policy per tensor: `Kept` says which tensors each block has for itself; the others exist once, shared
-// by all blocks, and are computed again before a block's backward pass. none / selective / full are presets.
+// Recomputation is a policy per tensor: `Kept` says which tensors each block has for itself; the others exist once,
+// shared by all blocks, and are computed again before a block's backward pass. none / selective / full are presets.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ Kept kept(Recompute recompute);
 
 // One block's tensors. T = B·S tokens, W = (H + 2K)·h.
 struct BlockBuffers {
-  Tensor x;                  // [T, D] residual stream at the block's entry: always kept
-  Tensor rstd1, rstd2;       // [T] f32
-  Tensor h1, h2;             // [T, D]
-  Tensor qkv;                // [T, W]; q and k rotated in place, unless qk_norm
-  Tensor qk;                 // [T, (H + K)·h] normed and rotated, with qk_norm only
-  Tensor rstd_q, rstd_k;     // [T·H], [T·K] f32, with qk_norm only
-  Tensor attention;          // [T, H·h]
-  Tensor lse;                // [B, H, S] f32
-  Tensor x_mid;              // [T, D]
-  Tensor gate_up;            // [T, 2F]; its gradient takes its place
-  Tensor product;            // [T, F]
+  Tensor x;               // [T, D] residual stream at the block's entry: always kept
+  Tensor rstd1, rstd2;    // [T] f32
+  Tensor h1, h2;          // [T, D]
+  Tensor qkv;             // [T, W]; q and k rotated in place, unless qk_norm
+  Tensor qk;              // [T, (H + K)·h] normed and rotated, with qk_norm only
+  Tensor rstd_q, rstd_k;  // [T·H], [T·K] f32, with qk_norm only
+  Tensor attention;       // [T, H·h]
+  Tensor lse;             // [B, H, S] f32
+  Tensor x_mid;           // [T, D]
+  Tensor gate_up;         // [T, 2F]; its gradient takes its place
+  Tensor product;         // [T, F]
 };
 
 struct Buffers {
   std::vector<BlockBuffers> blocks;
 
   // Alive from the last block to the first.
-  Tensor x_final;            // [T, D] residual stream after the last block
-  Tensor rstd_final;         // [T] f32
-  Tensor stream_gradient;    // [T, D]: final norm's output, then the gradient of the residual stream, in turn
+  Tensor x_final;          // [T, D] residual stream after the last block
+  Tensor rstd_final;       // [T] f32
+  Tensor stream_gradient;  // [T, D]: final norm's output, then the gradient of the residual stream, in turn
 
   Tensor rope_table;         // [max_seq_len, h] f32
   Tensor loss;               // [T] f32
@@ -57,14 +57,14 @@ struct Buffers {
   // Head.
   std::int64_t head_chunk = 0;
   Tensor head;
-  Tensor selected;           // [B, D], rows that logits_at() reads
+  Tensor selected;  // [B, D], rows that logits_at() reads
   // Backward; tensors of different lines share memory where their lives allow.
-  Tensor product_gradient;   // [T, F]
-  Tensor h_gradient;         // [T, D] of h1 or h2
-  Tensor attention_gradient; // [T, H·h]
-  Tensor attention_backward; // workspace
-  Tensor qkv_gradient;       // [T, W]
-  Tensor embedding;          // workspace
+  Tensor product_gradient;    // [T, F]
+  Tensor h_gradient;          // [T, D] of h1 or h2
+  Tensor attention_gradient;  // [T, H·h]
+  Tensor attention_backward;  // workspace
+  Tensor qkv_gradient;        // [T, W]
+  Tensor embedding;           // workspace
 };
 
 Buffers lay_out(const ModelConfig& model, const ExecutionConfig& execution, Arena& arena);

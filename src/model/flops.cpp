@@ -10,7 +10,11 @@ namespace {
 class Ledger {
  public:
   Ledger(const ModelConfig& m, const ExecutionConfig& e)
-      : m_(m), e_(e), T_(double(e.batch * e.sequence)), size_(double(size_of(e.storage))), grad_size_(double(size_of(e.gradients))) {}
+      : m_(m),
+        e_(e),
+        T_(double(e.batch * e.sequence)),
+        size_(double(size_of(e.storage))),
+        grad_size_(double(size_of(e.gradients))) {}
 
   void repeat(Phase phase, std::int64_t calls) { phase_ = phase, calls_ = calls; }
 
@@ -23,8 +27,12 @@ class Ledger {
     const double rows = T_ * double(in + out), matrix = double(in) * double(out);
     add(op, 4 * T_ * matrix, (2 * rows + matrix) * size_ + 2 * matrix * grad_size_);
   }
-  void attention_forward() { add("attention", 2 * T_ * scores(), T_ * double((2 * m_.heads + 2 * m_.kv_heads) * m_.head_size) * size_); }
-  void attention_backward() { add("attention", 5 * T_ * scores(), T_ * double((4 * m_.heads + 4 * m_.kv_heads) * m_.head_size) * size_); }
+  void attention_forward() {
+    add("attention", 2 * T_ * scores(), T_ * double((2 * m_.heads + 2 * m_.kv_heads) * m_.head_size) * size_);
+  }
+  void attention_backward() {
+    add("attention", 5 * T_ * scores(), T_ * double((4 * m_.heads + 4 * m_.kv_heads) * m_.head_size) * size_);
+  }
   void elementwise(const char* op, double values_per_token, double flops_per_token = 0) {
     add(op, T_ * flops_per_token, T_ * values_per_token * size_);
   }
@@ -34,7 +42,9 @@ class Ledger {
   std::vector<OpCost> take() { return std::move(ops_); }
 
  private:
-  double scores() const { return double(e_.sequence * m_.heads * m_.head_size); }  // of a token over the whole sequence, times h
+  double scores() const {
+    return double(e_.sequence * m_.heads * m_.head_size);
+  }  // of a token over the whole sequence, times h
 
   const ModelConfig& m_;
   const ExecutionConfig& e_;
@@ -53,7 +63,8 @@ void add_block_forward(Ledger& l, const ModelConfig& m, const Kept& skip) {
   if (!skip.qkv || (m.qk_norm && !skip.norms)) l.elementwise("rope", 2.0 * rotated);
   if (!skip.attention) l.attention_forward();
   if (!skip.residual) l.product("matmul/output", Q, D);
-  if (!skip.norms || !skip.residual) l.elementwise("rms_norm/ffn", (skip.residual ? 2.0 : 4.0) * double(D), 4.0 * double(D));
+  if (!skip.norms || !skip.residual)
+    l.elementwise("rms_norm/ffn", (skip.residual ? 2.0 : 4.0) * double(D), 4.0 * double(D));
   if (!skip.gate_up) l.product("matmul/gate_up", D, 2 * F);
   if (!skip.product) l.elementwise("swiglu", 3.0 * double(F));
 }
@@ -77,10 +88,14 @@ void add_block_backward(Ledger& l, const ModelConfig& m) {
 
 std::string_view name_of(Phase phase) {
   switch (phase) {
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::recompute: return "recompute";
-    case Phase::optimizer: break;
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::recompute:
+      return "recompute";
+    case Phase::optimizer:
+      break;
   }
   return "optimizer";
 }
@@ -110,7 +125,8 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   add_block_forward(l, m, kept(e.recompute));
 
   l.repeat(Phase::optimizer, 1);
-  const double per_parameter = 2.0 * double(size_of(e.storage)) + double(size_of(e.gradients)) + options.optimizer_bytes_per_parameter;
+  const double per_parameter =
+      2.0 * double(size_of(e.storage)) + double(size_of(e.gradients)) + options.optimizer_bytes_per_parameter;
   const double parameters = double(parameter_layout(m).count);
   l.add("norm", 2.0 * parameters, parameters * double(size_of(e.gradients)));
   l.add("optimizer", 0, parameters * per_parameter);

@@ -1,10 +1,11 @@
 // The FLOP ledger: what one optimizer step computes and moves, op by op, and the model FLOPs that MFU is defined by.
 //
-// FLOPs count a multiply-add as two; attention is counted causal (half of S x S), as it is computed. Bytes are what the op must
-// move if every operand is read or written once. Element-wise work is in the ledger by its bytes; its FLOPs are counted only
-// where the op's header states them. Model FLOPs a token (P' = matrices of the blocks and the head, without the input embedding
-// and the norms; P_all = all parameters; attention width H·h):
-//   causal 6·P' + 6·L·H·h·S      palm 6·P' + 12·L·H·h·S (Chowdhery et al. 2022, appendix B)      total 6·P_all + 12·L·H·h·S
+// FLOPs count a multiply-add as two; attention is counted causal (half of S x S), as it is computed. Bytes are what the
+// op must move if every operand is read or written once. Element-wise work is in the ledger by its bytes; its FLOPs are
+// counted only where the op's header states them. Model FLOPs a token (P' = matrices of the blocks and the head,
+// without the input embedding and the norms; P_all = all parameters; attention width H·h):
+//   causal 6·P' + 6·L·H·h·S     palm 6·P' + 12·L·H·h·S (Chowdhery et al. 2022, appendix B)
+//   total 6·P_all + 12·L·H·h·S
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class Phase { forward, backward, recompute, optimizer };
 std::string_view name_of(Phase phase);
 
 struct OpCost {
-  std::string op;      // label of the kernel folder, with what it is for: "matmul/qkv"
+  std::string op;  // label of the kernel folder, with what it is for: "matmul/qkv"
   Phase phase;
   std::int64_t calls;  // in one step
   double flops;        // of all calls
@@ -33,7 +34,8 @@ struct LedgerOptions {
   double optimizer_bytes_per_parameter = 0;  // read and written by the optimizer besides weights and gradients
 };
 
-std::vector<OpCost> step_ledger(const ModelConfig& resolved, const ExecutionConfig& execution, const LedgerOptions& options);
+std::vector<OpCost> step_ledger(const ModelConfig& resolved, const ExecutionConfig& execution,
+                                const LedgerOptions& options);
 
 struct FlopTotals {
   double forward = 0, backward = 0, recompute = 0, optimizer = 0;

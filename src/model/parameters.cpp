@@ -28,11 +28,13 @@ class LayoutBuilder {
 
 ParameterLayout parameter_layout(const ModelConfig& c) {
   check(c.kv_heads > 0 && c.head_size > 0 && c.ffn > 0,
-        "parameter_layout wants a resolved model: kv_heads {}, head_size {} and ffn {} must be above 0; call resolve() first",
+        "parameter_layout wants a resolved model: kv_heads {}, head_size {} and ffn {} must be above 0; call resolve() "
+        "first",
         c.kv_heads, c.head_size, c.ffn);
   const std::int64_t D = c.dim, h = c.head_size, F = c.ffn;
   const double std_dev = c.init_std;
-  // Each block adds two branches to the residual stream; this keeps the variance of their sum independent of depth (GPT-2).
+  // Each block adds two branches to the residual stream; this keeps the variance of their sum independent of depth
+  // (GPT-2).
   const double residual_std = c.init_std / std::sqrt(2.0 * double(c.layers));
   LayoutBuilder b;
   b.add("embedding.weight", {c.vocab, D}, true, std_dev);
@@ -70,8 +72,8 @@ const ParameterInfo& ParameterLayout::find(const std::string& name) const {
 }
 
 Tensor ParameterLayout::window(const Tensor& flat, const ParameterInfo& info) const {
-  check(flat.rank() == 1 && flat.size() == total, "parameter {}: the flat buffer is {}, the layout has {} elements", info.name,
-        flat.describe(), total);
+  check(flat.rank() == 1 && flat.size() == total, "parameter {}: the flat buffer is {}, the layout has {} elements",
+        info.name, flat.describe(), total);
   if (flat.data() == nullptr) return Tensor(nullptr, flat.dtype(), info.shape);
   void* begin = static_cast<std::byte*>(flat.data()) + info.offset * size_of(flat.dtype());
   return Tensor(begin, flat.dtype(), info.shape);

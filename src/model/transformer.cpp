@@ -16,13 +16,14 @@ namespace {
 
 void check_execution(const ModelConfig& model, const ExecutionConfig& e) {
   check(e.batch >= 1, "batch is {}; a micro-batch has at least 1 sequence", e.batch);
-  check(e.sequence >= 1 && e.sequence <= model.max_seq_len, "sequence is {}; it must be between 1 and model.max_seq_len ({})",
-        e.sequence, model.max_seq_len);
+  check(e.sequence >= 1 && e.sequence <= model.max_seq_len,
+        "sequence is {}; it must be between 1 and model.max_seq_len ({})", e.sequence, model.max_seq_len);
   for (const DType d : {e.storage, e.gradients})
-    check(d == DType::f32 || d == DType::bf16, "weights, activations and gradients are f32 or bf16, not {}", name_of(d));
+    check(d == DType::f32 || d == DType::bf16, "weights, activations and gradients are f32 or bf16, not {}",
+          name_of(d));
   // Token positions and head rows are 32-bit; element offsets are not.
-  check(e.batch <= INT32_MAX / e.sequence, "a micro-batch of {} x {} tokens is too large; at most {} tokens", e.batch, e.sequence,
-        INT32_MAX);
+  check(e.batch <= INT32_MAX / e.sequence, "a micro-batch of {} x {} tokens is too large; at most {} tokens", e.batch,
+        e.sequence, INT32_MAX);
 }
 
 }  // namespace
@@ -67,7 +68,9 @@ struct Transformer::Impl {
             batch.document_start};
   }
 
-  BlockContext context(const Stream& stream, const Batch& flat) const { return {stream, model, execution, buffers, flat}; }
+  BlockContext context(const Stream& stream, const Batch& flat) const {
+    return {stream, model, execution, buffers, flat};
+  }
 
   // Leaves the final norm's output in buffers.stream_gradient.
   void forward(const Stream& stream, const Batch& flat) const {
@@ -80,8 +83,8 @@ struct Transformer::Impl {
         kernels::embedding_forward(stream, w.embedding, flat.tokens, b.x);
         kernels::rms_norm_forward(stream, b.x, w.blocks[i].attention_norm, eps, b.h1, b.rstd1);
       } else {
-        kernels::residual_rms_norm_forward(stream, branch, buffers.blocks[i - 1].x_mid, w.blocks[i].attention_norm, eps, b.x, b.h1,
-                                           b.rstd1);
+        kernels::residual_rms_norm_forward(stream, branch, buffers.blocks[i - 1].x_mid, w.blocks[i].attention_norm, eps,
+                                           b.x, b.h1, b.rstd1);
       }
       block_forward(c, w.blocks[i], b);
     }
@@ -93,9 +96,10 @@ struct Transformer::Impl {
     const bool accumulate = !first;
     const Tensor& dx = buffers.stream_gradient;
     // A tied table gets the head's part first (overwritten or added), the lookup's part is added last.
-    kernels::linear_cross_entropy_backward(stream, dx, w.head, flat.labels, grad_scale, accumulate, buffers.head_chunk, buffers.head,
-                                           buffers.loss, dx, g.head);
-    kernels::rms_norm_backward(stream, dx, buffers.x_final, w.norm, buffers.rstd_final, Tensor(), accumulate, buffers.norm, dx, g.norm);
+    kernels::linear_cross_entropy_backward(stream, dx, w.head, flat.labels, grad_scale, accumulate, buffers.head_chunk,
+                                           buffers.head, buffers.loss, dx, g.head);
+    kernels::rms_norm_backward(stream, dx, buffers.x_final, w.norm, buffers.rstd_final, Tensor(), accumulate,
+                               buffers.norm, dx, g.norm);
     const BlockContext c = context(stream, flat);
     for (std::size_t i = buffers.blocks.size(); i-- > 0;) {
       // What the last block computed is still in the shared buffers.
@@ -135,8 +139,10 @@ void Transformer::initialize(const Stream& stream, std::uint64_t seed) {
   }
 }
 
-void Transformer::forward_backward(const Stream& stream, const Batch& batch, float grad_scale, bool first, const Tensor& loss_sum) {
-  check(impl_->execution.training, "forward_backward() on a model that was laid out without training; set execution.training");
+void Transformer::forward_backward(const Stream& stream, const Batch& batch, float grad_scale, bool first,
+                                   const Tensor& loss_sum) {
+  check(impl_->execution.training,
+        "forward_backward() on a model that was laid out without training; set execution.training");
   const Batch flat = impl_->flatten(batch, true);
   impl_->forward(stream, flat);
   impl_->backward(stream, flat, grad_scale, first);
@@ -147,7 +153,8 @@ void Transformer::evaluate(const Stream& stream, const Batch& batch, const Tenso
   const Batch flat = impl_->flatten(batch, true);
   const Buffers& s = impl_->buffers;
   impl_->forward(stream, flat);
-  kernels::linear_cross_entropy_forward(stream, s.stream_gradient, impl_->w.head, flat.labels, s.head_chunk, s.head, s.loss);
+  kernels::linear_cross_entropy_forward(stream, s.stream_gradient, impl_->w.head, flat.labels, s.head_chunk, s.head,
+                                        s.loss);
   impl_->add_loss(stream, loss_sum);
 }
 
@@ -161,7 +168,8 @@ void Transformer::logits_at(const Stream& stream, const Batch& batch, const Tens
   // A lookup in the table of the sequence's own hidden states.
   const Tensor hidden = s.stream_gradient.reshape({B, S, D});
   for (std::int64_t b = 0; b < B; ++b)
-    kernels::embedding_forward(stream, hidden.slice(0, b, b + 1).reshape({S, D}), position.slice(0, b, b + 1), s.selected.slice(0, b, b + 1));
+    kernels::embedding_forward(stream, hidden.slice(0, b, b + 1).reshape({S, D}), position.slice(0, b, b + 1),
+                               s.selected.slice(0, b, b + 1));
   kernels::linear_forward(stream, s.selected, impl_->w.head, s.matmul, logits);
 }
 

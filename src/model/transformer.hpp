@@ -1,7 +1,9 @@
-// The dense Llama-3 decoder: x = embed(tokens); L times { x += attention(norm(x)); x += ffn(norm(x)) }; loss(head(norm(x))).
+// The dense Llama-3 decoder: x = embed(tokens); L times { x += attention(norm(x)); x += ffn(norm(x)) };
+// loss(head(norm(x))).
 //
-// All memory is laid out in the constructor, from the arena, in categories "weights", "gradients", "activations", "workspace":
-// constructing on a measuring Arena is the memory plan. A step allocates nothing. docs/step.md walks through a step.
+// All memory is laid out in the constructor, from the arena, in categories "weights", "gradients", "activations",
+// "workspace": constructing on a measuring Arena is the memory plan. A step allocates nothing. docs/step.md walks
+// through a step.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +30,8 @@ class Transformer {
   const ModelConfig& config() const;
   const ExecutionConfig& execution() const;
   const ParameterLayout& layout() const;
-  Tensor weights() const;     // flat [total], storage dtype
-  Tensor gradients() const;   // flat [total], gradients dtype (none when not training)
+  Tensor weights() const;    // flat [total], storage dtype
+  Tensor gradients() const;  // flat [total], gradients dtype (none when not training)
 
   // Philox initialisation: element values depend on (seed, parameter, element) alone.
   void initialize(const Stream& stream, std::uint64_t seed);

@@ -13,9 +13,12 @@ namespace {
 
 const char* name_of(model::Recompute r) {
   switch (r) {
-    case model::Recompute::none: return "none";
-    case model::Recompute::selective: return "selective";
-    case model::Recompute::full: break;
+    case model::Recompute::none:
+      return "none";
+    case model::Recompute::selective:
+      return "selective";
+    case model::Recompute::full:
+      break;
   }
   return "full";
 }
@@ -28,7 +31,8 @@ std::int64_t model_bytes(const model::ModelConfig& model, const model::Execution
 
 }  // namespace
 
-MemoryPlan plan_memory(const model::ModelConfig& model, const model::ExecutionConfig& execution, const LayOutMore& more) {
+MemoryPlan plan_memory(const model::ModelConfig& model, const model::ExecutionConfig& execution,
+                       const LayOutMore& more) {
   Arena arena;
   const model::Transformer t(model, execution, arena);
   if (more) more(arena, t);
@@ -48,14 +52,18 @@ std::string to_text(const MemoryPlan& p) {
   const auto& m = p.model;
   const auto& e = p.execution;
   std::string s;
-  s += fmt::format("model       {} layers, width {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}{}{}\n", m.layers, m.dim,
-                   m.heads, m.head_size, m.kv_heads, m.ffn, m.vocab, m.tied_head ? ", tied head" : "", m.qk_norm ? ", qk norm" : "");
-  s += fmt::format("parameters  {} ({}); in matrix products {} ({})\n", p.parameters, format_count(double(p.parameters)),
-                   p.product_parameters, format_count(double(p.product_parameters)));
-  s += fmt::format("execution   micro-batch {} x {} tokens, storage {}, gradients {}, recompute {}{}\n", e.batch, e.sequence,
-                   mylos::name_of(e.storage), mylos::name_of(e.gradients), name_of(e.recompute), e.training ? "" : ", evaluation only");
-  s += fmt::format("FLOPs/token causal {:.4g}, palm {:.4g}, total {:.4g}\n\n", p.flops_per_token.causal, p.flops_per_token.palm,
-                   p.flops_per_token.total);
+  s += fmt::format(
+      "model       {} layers, width {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}{}{}\n", m.layers,
+      m.dim, m.heads, m.head_size, m.kv_heads, m.ffn, m.vocab, m.tied_head ? ", tied head" : "",
+      m.qk_norm ? ", qk norm" : "");
+  s +=
+      fmt::format("parameters  {} ({}); in matrix products {} ({})\n", p.parameters, format_count(double(p.parameters)),
+                  p.product_parameters, format_count(double(p.product_parameters)));
+  s += fmt::format("execution   micro-batch {} x {} tokens, storage {}, gradients {}, recompute {}{}\n", e.batch,
+                   e.sequence, mylos::name_of(e.storage), mylos::name_of(e.gradients), name_of(e.recompute),
+                   e.training ? "" : ", evaluation only");
+  s += fmt::format("FLOPs/token causal {:.4g}, palm {:.4g}, total {:.4g}\n\n", p.flops_per_token.causal,
+                   p.flops_per_token.palm, p.flops_per_token.total);
   s += fmt::format("{:<14} {:>18} {:>12} {:>7}\n", "memory", "bytes", "", "share");
   const auto row = [&](const std::string& name, std::int64_t bytes) {
     s += fmt::format("{:<14} {:>18} {:>12} {:>6.1f}%\n", name, bytes, format_bytes(bytes),
@@ -70,7 +78,8 @@ nlohmann::ordered_json to_json(const MemoryPlan& p) {
   const auto& m = p.model;
   const auto& e = p.execution;
   nlohmann::ordered_json j;
-  j["parameters"] = {{"total", p.parameters}, {"embedding", p.embedding_parameters}, {"products", p.product_parameters}};
+  j["parameters"] = {
+      {"total", p.parameters}, {"embedding", p.embedding_parameters}, {"products", p.product_parameters}};
   j["model"] = {{"dim", m.dim},           {"layers", m.layers},       {"heads", m.heads},
                 {"kv_heads", m.kv_heads}, {"head_size", m.head_size}, {"ffn", m.ffn},
                 {"vocab", m.vocab},       {"tied_head", m.tied_head}, {"qk_norm", m.qk_norm}};
@@ -83,7 +92,8 @@ nlohmann::ordered_json to_json(const MemoryPlan& p) {
   j["memory_bytes"] = nlohmann::ordered_json::object();
   for (const auto& [name, bytes] : p.categories) j["memory_bytes"][name] = bytes;
   j["memory_bytes"]["total"] = p.total_bytes;
-  j["flops_per_token"] = {{"causal", p.flops_per_token.causal}, {"palm", p.flops_per_token.palm}, {"total", p.flops_per_token.total}};
+  j["flops_per_token"] = {
+      {"causal", p.flops_per_token.causal}, {"palm", p.flops_per_token.palm}, {"total", p.flops_per_token.total}};
   return j;
 }
 
@@ -93,7 +103,8 @@ void check_fits(const MemoryPlan& p, std::int64_t available_bytes) {
   std::vector<std::string> fitting;
   for (const model::Recompute r : {model::Recompute::none, model::Recompute::selective, model::Recompute::full}) {
     // The largest micro-batch that fits under this policy.
-    for (std::int64_t batch = p.execution.batch; batch >= 1 && p.execution.training; batch = batch > 1 ? batch / 2 : 0) {
+    for (std::int64_t batch = p.execution.batch; batch >= 1 && p.execution.training;
+         batch = batch > 1 ? batch / 2 : 0) {
       model::ExecutionConfig e = p.execution;
       e.recompute = r;
       e.batch = batch;
@@ -103,8 +114,10 @@ void check_fits(const MemoryPlan& p, std::int64_t available_bytes) {
       break;
     }
   }
-  fail("the run needs {} of device memory and {} are there; {}", format_bytes(p.total_bytes), format_bytes(available_bytes),
-       fitting.empty() ? "no micro-batch or recomputation policy fits: use a smaller model or sequence, bf16 storage, or more devices"
+  fail("the run needs {} of device memory and {} are there; {}", format_bytes(p.total_bytes),
+       format_bytes(available_bytes),
+       fitting.empty() ? "no micro-batch or recomputation policy fits: use a smaller model or sequence, bf16 storage, "
+                         "or more devices"
                        : "what fits: " + join(fitting, "; "));
 }
 

@@ -36,8 +36,8 @@ std::string error_of(ModelConfig c) {
 
 TEST(ModelConfig, PresetsHaveExactlyTheirParameters) {
   const std::map<std::string, std::int64_t> expected = {
-      {"debug", 19'794'176},        {"125m", 134'105'856},       {"7b", 8'030'261'248},       {"13b", 14'840'386'560},
-      {"29b", 28'705'462'272},      {"70b", 70'553'706'496},     {"175b", 174'986'637'312},
+      {"debug", 19'794'176},   {"125m", 134'105'856},   {"7b", 8'030'261'248},     {"13b", 14'840'386'560},
+      {"29b", 28'705'462'272}, {"70b", 70'553'706'496}, {"175b", 174'986'637'312},
   };
   std::size_t seen = 0;
   for (const auto& entry : std::filesystem::directory_iterator(presets())) {
@@ -80,8 +80,15 @@ TEST(ModelConfig, ImpossibleModelsNameTheKey) {
 TEST(ParameterLayout, MatricesFirstAlignedWithoutOverlap) {
   for (const bool tied : {false, true})
     for (const bool qk_norm : {false, true}) {
-      const ModelConfig c = resolve({.dim = 44, .layers = 3, .heads = 6, .kv_heads = 2, .head_size = 10, .ffn = 36, .vocab = 71,
-                                     .tied_head = tied, .qk_norm = qk_norm});
+      const ModelConfig c = resolve({.dim = 44,
+                                     .layers = 3,
+                                     .heads = 6,
+                                     .kv_heads = 2,
+                                     .head_size = 10,
+                                     .ffn = 36,
+                                     .vocab = 71,
+                                     .tied_head = tied,
+                                     .qk_norm = qk_norm});
       const ParameterLayout layout = parameter_layout(c);
       std::int64_t end = 0, count = 0;
       for (const ParameterInfo& p : layout.parameters) {

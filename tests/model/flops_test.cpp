@@ -7,7 +7,13 @@ namespace mylos::model {
 namespace {
 
 ModelConfig llama_7b() {
-  return resolve({.dim = 4096, .layers = 32, .heads = 32, .kv_heads = 8, .ffn_multiplier = 1.3, .vocab = 128256, .max_seq_len = 4096});
+  return resolve({.dim = 4096,
+                  .layers = 32,
+                  .heads = 32,
+                  .kv_heads = 8,
+                  .ffn_multiplier = 1.3,
+                  .vocab = 128256,
+                  .max_seq_len = 4096});
 }
 
 TEST(Flops, PublishedCounts) {
@@ -26,13 +32,14 @@ TEST(Flops, PublishedCounts) {
 }
 
 TEST(Flops, AttentionWidthIsHeadsTimesHeadSize) {
-  const ModelConfig c = resolve({.dim = 44, .layers = 3, .heads = 6, .kv_heads = 2, .head_size = 10, .ffn = 36, .vocab = 71});
+  const ModelConfig c =
+      resolve({.dim = 44, .layers = 3, .heads = 6, .kv_heads = 2, .head_size = 10, .ffn = 36, .vocab = 71});
   const ModelFlops f = model_flops_per_token(c, 29);
   EXPECT_EQ(f.palm - f.causal, 6.0 * 3 * 60 * 29);
 }
 
-// Products and attention of the ledger are what the definition `causal` counts, but for attention's recomputed scores in
-// the backward pass (2.5 forward instead of 2).
+// Products and attention of the ledger are what the definition `causal` counts, but for attention's recomputed scores
+// in the backward pass (2.5 forward instead of 2).
 TEST(Flops, LedgerAgreesWithDefinition) {
   const ModelConfig c = llama_7b();
   const ExecutionConfig e{.batch = 2, .sequence = 4096, .storage = DType::bf16, .gradients = DType::bf16};
@@ -54,7 +61,8 @@ TEST(Flops, RecomputeCostsWhatThePolicyDrops) {
   const auto totals = [&](Recompute r) {
     return total_flops(step_ledger(c, {.batch = 1, .sequence = 4096, .recompute = r, .storage = DType::bf16}, {}));
   };
-  const FlopTotals none = totals(Recompute::none), selective = totals(Recompute::selective), full = totals(Recompute::full);
+  const FlopTotals none = totals(Recompute::none), selective = totals(Recompute::selective),
+                   full = totals(Recompute::full);
   EXPECT_EQ(none.recompute, 0);
   EXPECT_GT(selective.recompute, 0);
   EXPECT_LT(selective.recompute, 1e-3 * none.forward);

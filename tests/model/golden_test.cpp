@@ -50,21 +50,34 @@ class Golden {
     const hid_t space = H5Dget_space(d);
     v.resize(std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))));
     const hid_t type = std::is_same_v<T, double> ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT32;
-    if (v.empty() || H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, v.data()) < 0) ADD_FAILURE() << "cannot read " << name;
+    if (v.empty() || H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, v.data()) < 0)
+      ADD_FAILURE() << "cannot read " << name;
     H5Sclose(space);
     H5Dclose(d);
     return v;
   }
   HostBatch batch(int i) const {
     const std::string g = "batch" + std::to_string(i) + "/";
-    return {integer("batch"), integer("sequence"), read<std::int32_t>(g + "tokens"), read<std::int32_t>(g + "labels"),
-            read<std::int32_t>(g + "positions"), read<std::int32_t>(g + "document_start")};
+    return {integer("batch"),
+            integer("sequence"),
+            read<std::int32_t>(g + "tokens"),
+            read<std::int32_t>(g + "labels"),
+            read<std::int32_t>(g + "positions"),
+            read<std::int32_t>(g + "document_start")};
   }
   ModelConfig config() const {
-    return resolve({.dim = integer("dim"), .layers = integer("layers"), .heads = integer("heads"), .kv_heads = integer("kv_heads"),
-                    .head_size = integer("head_size"), .ffn = integer("ffn"), .vocab = integer("vocab"),
-                    .max_seq_len = integer("max_seq_len"), .rope_theta = number("rope_theta"), .norm_eps = number("norm_eps"),
-                    .tied_head = number("tied_head") != 0, .qk_norm = number("qk_norm") != 0});
+    return resolve({.dim = integer("dim"),
+                    .layers = integer("layers"),
+                    .heads = integer("heads"),
+                    .kv_heads = integer("kv_heads"),
+                    .head_size = integer("head_size"),
+                    .ffn = integer("ffn"),
+                    .vocab = integer("vocab"),
+                    .max_seq_len = integer("max_seq_len"),
+                    .rope_theta = number("rope_theta"),
+                    .norm_eps = number("norm_eps"),
+                    .tied_head = number("tied_head") != 0,
+                    .qk_norm = number("qk_norm") != 0});
   }
   bool documents() const { return number("documents") != 0; }
   HostTensor flat(const ParameterLayout& layout) const {
@@ -93,8 +106,8 @@ class GoldenTest : public ::testing::TestWithParam<Case> {
     return {.batch = golden.integer("batch"), .sequence = golden.integer("sequence"), .storage = GetParam().storage};
   }
   bool f32() const { return GetParam().storage == DType::f32; }
-  // bf16 activations and their gradients are each rounded to 2^-9: 1.2 % on a matrix. The few elements of a norm's gradient are
-  // sums over all tokens in which much cancels.
+  // bf16 activations and their gradients are each rounded to 2^-9: 1.2 % on a matrix. The few elements of a norm's
+  // gradient are sums over all tokens in which much cancels.
   double gradient_tolerance(const ParameterInfo& p) const { return f32() ? 1e-5 : p.decay ? 2e-2 : 5e-2; }
   Golden golden{GetParam().variant};
 };
@@ -108,7 +121,9 @@ TEST_P(GoldenTest, LossLogitsAndEveryGradient) {
   const double loss = m.forward_backward(batch, golden.documents(), float(1 / valid), true);
   EXPECT_NEAR(loss, expected, (f32() ? 1e-6 : 1e-3) * expected);
   for (const ParameterInfo& p : m.model->layout().parameters)
-    EXPECT_TRUE(close(m.gradient(p.name), HostTensor{p.shape, golden.read<double>("gradients/" + p.name)}, gradient_tolerance(p))) << p.name;
+    EXPECT_TRUE(close(m.gradient(p.name), HostTensor{p.shape, golden.read<double>("gradients/" + p.name)},
+                      gradient_tolerance(p)))
+        << p.name;
 
   const DeviceBatch d = to_device(m.stream, batch, golden.documents());
   const DeviceTensor position = mylos::test::to_device(m.stream, golden.read<std::int32_t>("position"), {batch.batch});
@@ -146,7 +161,9 @@ TEST_P(GoldenTest, TenTrainingLosses) {
     EXPECT_NEAR(loss, losses[std::size_t(i)], (f32() ? 1e-5 : 6e-3) * losses[std::size_t(i)]) << "step " << i;
     kernels::sum_of_squares(m.stream, m.model->gradients(), workspace.tensor, squares.tensor);
     kernels::clip_scale(m.stream, squares.tensor, float(golden.number("max_norm")), scale.tensor);
-    EXPECT_NEAR(mylos::test::to_host(m.stream, scale.tensor)[0], norms[std::size_t(i)], (f32() ? 1e-5 : 1e-2) * norms[std::size_t(i)]) << i;
+    EXPECT_NEAR(mylos::test::to_host(m.stream, scale.tensor)[0], norms[std::size_t(i)],
+                (f32() ? 1e-5 : 1e-2) * norms[std::size_t(i)])
+        << i;
 
     kernels::AdamWStep step;
     step.learning_rate = float(golden.number("learning_rate"));
@@ -158,8 +175,8 @@ TEST_P(GoldenTest, TenTrainingLosses) {
       const auto part = [&](const Tensor& t) { return t ? t.slice(0, begin, end) : Tensor(); };
       step.weight_decay = float(decay);
       step.first_index = std::uint64_t(begin);
-      kernels::adamw(m.stream, step, part(m.model->gradients()), scale.tensor.slice(0, 1, 2), part(m.model->weights()), part(low.tensor),
-                     part(first_moment.tensor), part(second_moment.tensor));
+      kernels::adamw(m.stream, step, part(m.model->gradients()), scale.tensor.slice(0, 1, 2), part(m.model->weights()),
+                     part(low.tensor), part(first_moment.tensor), part(second_moment.tensor));
     };
     update(0, layout.decay_end, golden.number("weight_decay"));
     update(layout.decay_end, layout.total, 0);
@@ -170,7 +187,9 @@ INSTANTIATE_TEST_SUITE_P(Variants, GoldenTest,
                          ::testing::Values(Case{"plain", DType::f32}, Case{"qk_norm_documents", DType::f32},
                                            Case{"tied_documents", DType::f32}, Case{"plain", DType::bf16},
                                            Case{"qk_norm_documents", DType::bf16}, Case{"tied_documents", DType::bf16}),
-                         [](const auto& info) { return std::string(info.param.variant) + "_" + std::string(name_of(info.param.storage)); });
+                         [](const auto& info) {
+                           return std::string(info.param.variant) + "_" + std::string(name_of(info.param.storage));
+                         });
 
 }  // namespace
 }  // namespace mylos::model::test

@@ -20,17 +20,21 @@ std::int64_t HostBatch::valid() const {
   return n;
 }
 
-HostBatch random_batch(std::int64_t batch, std::int64_t sequence, std::int64_t vocab, bool documents, std::uint64_t seed) {
+HostBatch random_batch(std::int64_t batch, std::int64_t sequence, std::int64_t vocab, bool documents,
+                       std::uint64_t seed) {
   HostBatch b{batch, sequence, {}, {}, {}, {}};
   const std::int64_t n = batch * sequence;
   b.tokens = mylos::test::random_ints(n, 0, std::int32_t(vocab), seed);
   b.labels = mylos::test::random_ints(n, 0, std::int32_t(vocab), seed + 1);
-  const std::vector<std::int32_t> ignore = mylos::test::random_ints(n, 0, 8, seed + 2), cut = mylos::test::random_ints(n, 0, 7, seed + 3);
+  const std::vector<std::int32_t> ignore = mylos::test::random_ints(n, 0, 8, seed + 2),
+                                  cut = mylos::test::random_ints(n, 0, 7, seed + 3);
   std::int32_t start = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int32_t at = std::int32_t(i % sequence);
-    if (at == 0) start = 0;
-    else if (documents && cut[std::size_t(i)] == 0) start = at;
+    if (at == 0)
+      start = 0;
+    else if (documents && cut[std::size_t(i)] == 0)
+      start = at;
     if (ignore[std::size_t(i)] == 0) b.labels[std::size_t(i)] = -1;
     b.positions.push_back(at - start);
     b.document_start.push_back(start);
@@ -41,17 +45,22 @@ HostBatch random_batch(std::int64_t batch, std::int64_t sequence, std::int64_t v
 
 DeviceBatch to_device(const Stream& stream, const HostBatch& h, bool documents) {
   const std::vector<std::int64_t> shape = {h.batch, h.sequence};
-  DeviceBatch d{mylos::test::to_device(stream, h.tokens, shape), mylos::test::to_device(stream, h.labels, shape),
-                mylos::test::to_device(stream, h.positions, shape), mylos::test::to_device(stream, h.document_start, shape), {}};
+  DeviceBatch d{mylos::test::to_device(stream, h.tokens, shape),
+                mylos::test::to_device(stream, h.labels, shape),
+                mylos::test::to_device(stream, h.positions, shape),
+                mylos::test::to_device(stream, h.document_start, shape),
+                {}};
   d.view = {d.tokens.tensor, d.labels.tensor, d.positions.tensor, documents ? d.document_start.tensor : Tensor()};
   return d;
 }
 
 ModelConfig tiny_config() {
-  return resolve({.dim = 44, .layers = 3, .heads = 6, .kv_heads = 2, .head_size = 10, .ffn = 36, .vocab = 71, .max_seq_len = 64});
+  return resolve(
+      {.dim = 44, .layers = 3, .heads = 6, .kv_heads = 2, .head_size = 10, .ffn = 36, .vocab = 71, .max_seq_len = 64});
 }
 
-TinyModel::TinyModel(const ModelConfig& config, const ExecutionConfig& execution) : loss(mylos::test::empty_device({1}, DType::f64)) {
+TinyModel::TinyModel(const ModelConfig& config, const ExecutionConfig& execution)
+    : loss(mylos::test::empty_device({1}, DType::f64)) {
   Arena plan;
   const Transformer planned(config, execution, plan);
   arena = std::make_unique<Arena>(plan.peak_bytes(), "test model");
@@ -101,6 +110,8 @@ HostTensor TinyModel::gradient(const std::string& name) const {
   return mylos::test::to_host(stream, model->layout().window(model->gradients(), model->layout().find(name)));
 }
 
-std::vector<std::uint8_t> TinyModel::gradient_bytes() const { return mylos::test::raw_bytes(stream, model->gradients()); }
+std::vector<std::uint8_t> TinyModel::gradient_bytes() const {
+  return mylos::test::raw_bytes(stream, model->gradients());
+}
 
 }  // namespace mylos::model::test

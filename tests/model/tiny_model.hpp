@@ -17,7 +17,8 @@ struct HostBatch {
   std::int64_t valid() const;
 };
 // Random tokens; about one label in eight is ignored; `documents` cuts each row at random places.
-HostBatch random_batch(std::int64_t batch, std::int64_t sequence, std::int64_t vocab, bool documents, std::uint64_t seed);
+HostBatch random_batch(std::int64_t batch, std::int64_t sequence, std::int64_t vocab, bool documents,
+                       std::uint64_t seed);
 
 struct DeviceBatch {
   mylos::test::DeviceTensor tokens, labels, positions, document_start;

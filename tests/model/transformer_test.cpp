@@ -1,5 +1,5 @@
-// What must hold for the whole model whatever its values: recomputation, accumulation and packing change nothing, two runs
-// agree to the bit, a step allocates nothing, the plan is the memory used.
+// What must hold for the whole model whatever its values: recomputation, accumulation and packing change nothing, two
+// runs agree to the bit, a step allocates nothing, the plan is the memory used.
 #include "model/transformer.hpp"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,8 @@ TEST_P(TransformerTest, AccumulationEqualsOneBatch) {
   EXPECT_NEAR(sum, loss, 1e-6 * loss);
   // fp32 gradients: only the order of additions differs. In bf16 the activations are the same, the sums still fp32.
   for (const ParameterInfo& p : whole.model->layout().parameters)
-    EXPECT_TRUE(close(parts.gradient(p.name), whole.gradient(p.name), GetParam().storage == DType::f32 ? 5e-6 : 2e-2)) << p.name;
+    EXPECT_TRUE(close(parts.gradient(p.name), whole.gradient(p.name), GetParam().storage == DType::f32 ? 5e-6 : 2e-2))
+        << p.name;
 }
 
 TEST_P(TransformerTest, EvaluationGivesTheTrainingLossInLessMemory) {
@@ -134,7 +135,8 @@ TEST_P(TransformerTest, GapsStayZero) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TransformerTest,
                          ::testing::Values(Case{DType::f32, false, false, false}, Case{DType::f32, true, true, true},
-                                           Case{DType::bf16, false, true, true}, Case{DType::bf16, true, false, false}));
+                                           Case{DType::bf16, false, true, true},
+                                           Case{DType::bf16, true, false, false}));
 
 // Documents packed into one row against each in a row of its own.
 TEST(Transformer, PackedDocumentsEqualSeparateSequences) {
@@ -145,7 +147,8 @@ TEST(Transformer, PackedDocumentsEqualSeparateSequences) {
   HostBatch row = random_batch(1, 29, c.vocab, false, test_seed() + 3);
   std::int64_t at = 0;
   for (const std::int64_t n : lengths)
-    for (std::int64_t i = 0; i < n; ++i, ++at) row.positions[std::size_t(at)] = std::int32_t(i), row.document_start[std::size_t(at)] = std::int32_t(at - i);
+    for (std::int64_t i = 0; i < n; ++i, ++at)
+      row.positions[std::size_t(at)] = std::int32_t(i), row.document_start[std::size_t(at)] = std::int32_t(at - i);
   const double loss = packed.forward_backward(row, true, 0.02f, true);
 
   double sum = 0;
@@ -155,8 +158,11 @@ TEST(Transformer, PackedDocumentsEqualSeparateSequences) {
   for (const std::int64_t n : lengths) {
     TinyModel alone(c, {.batch = 1, .sequence = n});
     alone.set_weights(packed.weights());
-    const auto cut = [&](const std::vector<std::int32_t>& v) { return std::vector<std::int32_t>(v.begin() + at, v.begin() + at + n); };
-    HostBatch part{1, n, cut(row.tokens), cut(row.labels), cut(row.positions), std::vector<std::int32_t>(std::size_t(n), 0)};
+    const auto cut = [&](const std::vector<std::int32_t>& v) {
+      return std::vector<std::int32_t>(v.begin() + at, v.begin() + at + n);
+    };
+    HostBatch part{
+        1, n, cut(row.tokens), cut(row.labels), cut(row.positions), std::vector<std::int32_t>(std::size_t(n), 0)};
     sum += alone.forward_backward(part, false, 0.02f, true);
     for (std::size_t p = 0; p < gradients.size(); ++p) {
       const HostTensor g = alone.gradient(packed.model->layout().parameters[p].name);

@@ -45,8 +45,11 @@ TEST(MemoryPlan, RecomputationKeepsLess) {
 
 // 32 blocks, 1 x 4096 tokens, bf16: each block keeps x, rstd; the other tensors exist once.
 TEST(MemoryPlan, SevenBillionWithFullRecomputation) {
-  const ModelConfig m{.dim = 4096, .layers = 32, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocab = 128256, .max_seq_len = 4096};
-  const MemoryPlan p = plan_memory(m, {.batch = 1, .sequence = 4096, .recompute = Recompute::full, .storage = DType::bf16, .gradients = DType::bf16});
+  const ModelConfig m{
+      .dim = 4096, .layers = 32, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocab = 128256, .max_seq_len = 4096};
+  const MemoryPlan p = plan_memory(
+      m,
+      {.batch = 1, .sequence = 4096, .recompute = Recompute::full, .storage = DType::bf16, .gradients = DType::bf16});
   EXPECT_EQ(p.parameters, 8'030'261'248);
   EXPECT_EQ(p.categories.at("weights"), 2 * 8'030'261'248);
   const std::int64_t stream = 4096 * 4096 * 2, rstd = 4096 * 4;
@@ -73,7 +76,8 @@ TEST(MemoryPlan, WhatDoesNotFitSaysWhatToChange) {
     check_fits(p, p.total_bytes - 1);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("recompute selective with micro-batch 8"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("recompute selective with micro-batch 8"), std::string::npos)
+        << error.what();
     EXPECT_NE(std::string(error.what()).find("recompute none with micro-batch 4"), std::string::npos) << error.what();
   }
   try {
