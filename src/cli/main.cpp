@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 
 namespace {
@@ -121,6 +122,14 @@ int run(int argc, char** argv) {
 
   try {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    // CLI11 would only say that a command is missing.
+    if (!arguments.empty() && !arguments[0].starts_with('-') && app.get_subcommands([&](CLI::App* s) { return s->check_name(arguments[0]); }).empty()) {
+      std::vector<std::string> names;
+      for (const CLI::App* s : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(s->get_name());
+      const std::string near = nearest_name(arguments[0], names);
+      return report("unknown command '" + arguments[0] + "'" + (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
+                    cli::kUsage);
+    }
     const bool takes_overrides = !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "config");
     if (takes_overrides) config.overrides = take_overrides(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

@@ -1,0 +1,198 @@
+#include "train/run.hpp"
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "checkpoint/weights.hpp"
+#include "measure/inspect.hpp"
+#include "synthetic.hpp"
+
+namespace mylos::train {
+namespace {
+
+struct Logged {
+  std::vector<std::string> losses;  // as written: equal texts are equal numbers
+  std::vector<double> values;
+  std::string status;
+  std::size_t evaluations = 0;
+};
+
+Logged read_log(const std::string& path) {
+  Logged log;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto j = nlohmann::json::parse(line);
+    if (j["event"] == "step") {
+      log.losses.push_back(j["loss"].dump());
+      log.values.push_back(j["loss"].get<double>());
+    }
+    if (j["event"] == "evaluation") ++log.evaluations;
+    if (j["event"] == "end") log.status = j["status"];
+  }
+  return log;
+}
+
+std::map<std::string, std::vector<std::uint8_t>> read_all_weights(const std::string& path) {
+  const checkpoint::WeightsReader reader(path);
+  std::map<std::string, std::vector<std::uint8_t>> weights;
+  std::vector<void*> data;
+  for (const auto& w : reader.weights()) {
+    auto& bytes = weights[w.name];
+    bytes.resize(std::size_t(w.elements() * size_of(w.dtype)));
+    data.push_back(bytes.data());
+  }
+  reader.read(reader.weights(), data);
+  return weights;
+}
+
+void expect_sound(const std::string& bundle) {
+  for (const measure::Finding& f : measure::validate(bundle)) EXPECT_FALSE(f.error) << bundle << ": " << f.where << ": " << f.what;
+}
+
+// Sends a signal to this process when a certain text is written to it.
+class SignalAt : public std::stringbuf {
+ public:
+  SignalAt(std::string text, int signal) : text_(std::move(text)), signal_(signal) {}
+
+ protected:
+  std::streamsize xsputn(const char* s, std::streamsize n) override {
+    if (!sent_ && std::string(s, std::size_t(n)).find(text_) != std::string::npos) {
+      sent_ = true;
+      std::raise(signal_);
+    }
+    return std::stringbuf::xsputn(s, n);
+  }
+
+ private:
+  std::string text_;
+  int signal_;
+  bool sent_ = false;
+};
+
+TEST(Run, LossFallsAndEverythingIsWritten) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder);
+  std::ostringstream out;
+  const RunResult r = run(c, {.out = &out, .terminal = false, .command_line = {"mylos", "train"}});
+  EXPECT_EQ(r.status, RunStatus::finished);
+  EXPECT_EQ(r.steps, 40);
+  const Logged log = read_log(folder.file("run.jsonl"));
+  ASSERT_EQ(log.values.size(), 40u);
+  EXPECT_EQ(log.status, "finished");
+  EXPECT_EQ(log.evaluations, 2u) << "at step 20 and at the end";
+  EXPECT_NEAR(log.values.front(), std::log(61.0), 0.2);
+  EXPECT_LT(log.values.back(), 0.6 * log.values.front());
+  EXPECT_LT(r.validation_loss, 0.7 * log.values.front());
+  EXPECT_NEAR(r.validation_bits_per_byte, r.validation_loss / std::log(2.0) / 3.0, 1e-9);
+  expect_sound(folder.file("run.h5"));
+  const auto j = nlohmann::json::parse(measure::inspect_json(folder.file("run.h5")));
+  EXPECT_NE(out.str().find("parameters"), std::string::npos) << "the plan comes before the first step";
+  EXPECT_LT(out.str().find("parameters"), out.str().find("step  1/40"));
+  EXPECT_NE(out.str().find("step 40/40"), std::string::npos);
+}
+
+TEST(Run, TwoRunsAgreeToTheBit) {
+  for (const char* storage : {"f32", "bf16"}) {
+    std::vector<Logged> logs;
+    std::vector<std::map<std::string, std::vector<std::uint8_t>>> weights;
+    for (int i = 0; i < 2; ++i) {
+      const test::Folder folder;
+      const Config c = test::tiny_config(folder, {std::string("train.storage=") + storage, "train.steps=12", "train.accumulation=2", "optimizer.moments=bf16"});
+      run(c, {});
+      logs.push_back(read_log(folder.file("run.jsonl")));
+      weights.push_back(read_all_weights(folder.file("run.weights.h5")));
+    }
+    ASSERT_EQ(logs[0].losses.size(), 12u);
+    EXPECT_EQ(logs[0].losses, logs[1].losses);
+    EXPECT_EQ(weights[0], weights[1]);
+  }
+}
+
+TEST(Run, TheSeedMatters) {
+  const test::Folder folder;
+  run(test::tiny_config(folder, {"train.steps=2"}), {});
+  run(test::tiny_config(folder, {"train.steps=2", "train.seed=2", "output.bundle=" + folder.file("other.h5")}), {});
+  EXPECT_NE(read_log(folder.file("run.jsonl")).losses, read_log(folder.file("other.jsonl")).losses);
+}
+
+TEST(Run, AShorterRunIsThePrefixOfALongerOne) {
+  const test::Folder folder;
+  run(test::tiny_config(folder, {"train.steps=10"}), {});
+  run(test::tiny_config(folder, {"train.steps=6", "output.bundle=" + folder.file("short.h5")}), {});
+  auto longer = read_log(folder.file("run.jsonl")).losses;
+  longer.resize(6);
+  EXPECT_EQ(read_log(folder.file("short.jsonl")).losses, longer);
+}
+
+TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const test::Folder folder;
+    const Config c = test::tiny_config(folder, {"output.overwrite=true"});
+    SignalAt buffer("step  7/40", signal);
+    std::ostream out(&buffer);
+    const RunResult r = run(c, {.out = &out, .terminal = false, .command_line = {}});
+    EXPECT_EQ(r.status, RunStatus::stopped);
+    EXPECT_EQ(r.steps, 7);
+    EXPECT_NE(r.message.find(signal == SIGINT ? "SIGINT" : "SIGTERM"), std::string::npos) << r.message;
+    const Logged log = read_log(folder.file("run.jsonl"));
+    EXPECT_EQ(log.losses.size(), 7u);
+    EXPECT_EQ(log.status, "stopped");
+    EXPECT_EQ(read_all_weights(folder.file("run.weights.h5")).size(), 2u * 6 + 3);
+    expect_sound(folder.file("run.h5"));
+  }
+}
+
+TEST(Run, DivergenceStopsWithTheLastGoodState) {
+  const test::Folder folder;
+  const Config good = test::tiny_config(folder, {"train.steps=1", "output.bundle=" + folder.file("one.h5"), "schedule.learning_rate=1e25"});
+  run(good, {});
+  const Config c = test::tiny_config(folder, {"schedule.learning_rate=1e25"});
+  const RunResult r = run(c, {});
+  EXPECT_EQ(r.status, RunStatus::diverged);
+  EXPECT_EQ(r.steps, 1) << "the first update throws the weights away, the second step sees it";
+  EXPECT_NE(r.message.find("schedule.learning_rate"), std::string::npos) << r.message;
+  const Logged log = read_log(folder.file("run.jsonl"));
+  EXPECT_EQ(log.losses.size(), 1u);
+  EXPECT_EQ(log.status.rfind("failed: step 2", 0), 0u) << log.status;
+  EXPECT_EQ(read_all_weights(folder.file("run.weights.h5")), read_all_weights(folder.file("one.weights.h5")))
+      << "the bad step has changed nothing";
+  expect_sound(folder.file("run.h5"));
+}
+
+TEST(Run, EarlierResultsAreNotReplacedUnasked) {
+  const test::Folder folder;
+  run(test::tiny_config(folder, {"train.steps=1"}), {});
+  const auto first = std::filesystem::last_write_time(folder.file("run.h5"));
+  EXPECT_THROW(run(test::tiny_config(folder, {"train.steps=2"}), {}), Error);
+  EXPECT_EQ(std::filesystem::last_write_time(folder.file("run.h5")), first);
+  EXPECT_EQ(run(test::tiny_config(folder, {"train.steps=2", "output.overwrite=true"}), {}).steps, 2);
+}
+
+TEST(Run, ErrorsInTheDataReachTheUserAndTheBundle) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder, {"data.prefetch=0", "train.steps=400", "schedule.length=400"});
+  {
+    // A token above the vocabulary, in the middle of the file.
+    std::fstream file(folder.file("train.bin"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(2 * 10000);
+    const std::uint16_t bad = 61;
+    file.write(reinterpret_cast<const char*>(&bad), 2);
+  }
+  EXPECT_THROW(run(c, {}), Error);
+  EXPECT_EQ(read_log(folder.file("run.jsonl")).status.rfind("failed: ", 0), 0u);
+  expect_sound(folder.file("run.h5"));
+}
+
+TEST(Run, MissingDataAndImpossibleFits) {
+  const test::Folder folder;
+  EXPECT_THROW(run(test::tiny_config(folder, {"data.train=" + folder.file("none-*.bin")}), {}), Error);
+  EXPECT_THROW(run(test::tiny_config(folder, {"model.vocab=60"}), {}), Error);
+  EXPECT_THROW(run(test::tiny_config(folder, {"model.dim=65536", "model.layers=200", "train.batch=1000"}), {}), Error);
+  EXPECT_THROW(run(test::tiny_config(folder, {"output.bundle=/proc/none/run.h5"}), {}), std::exception);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("run.h5"))) << "nothing is written for a run that cannot start";
+}
+
+}  // namespace
+}  // namespace mylos::train
