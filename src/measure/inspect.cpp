@@ -155,6 +155,7 @@ std::string as_text(const Json& j) {
       attributes(value, "    ");
     }
   }
+  out.pop_back();  // the caller ends the last line, as it does for the JSON
   return out;
 }
 

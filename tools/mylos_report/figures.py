@@ -5,7 +5,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the back end is chosen before)
 import numpy as np  # noqa: E402
-from matplotlib.ticker import EngFormatter, MaxNLocator  # noqa: E402
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: E402
 
 BLUE, ORANGE, GREEN, GREY = "#2b6cb0", "#dd6b20", "#2f855a", "#718096"
 STYLE = {
@@ -95,7 +95,7 @@ def throughput(steps, summary, folder):
         median, low, high = (summary.get("tokens_per_s_median" + end_) for end_ in ("", "_low", "_high"))
         if median is not None and first is not None and 0 <= first < end <= len(x):
             inside = (x[int(first)], x[int(end) - 1])
-            axes.plot(inside, (median, median), color=GREY, linewidth=1.2, linestyle="--",
+            axes.plot(inside, (median, median), color="#1a202c", linewidth=1.3, linestyle="--", zorder=4,
                       label=f"steady median {median:,.0f} (95 %: {low:,.0f} to {high:,.0f})")
             axes.fill_between(inside, low, high, color=GREY, alpha=0.25, linewidth=0)
             if first > 0:
@@ -124,7 +124,10 @@ def optimization(steps, folder):
             lower.legend(loc="upper right")
         if np.isfinite(norm).any():
             lower.set_yscale("log")
-        lower.set(xlabel="optimizer step", ylabel="gradient norm, before clipping")
+            lower.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            lower.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            lower.yaxis.set_minor_formatter(NullFormatter())
+        lower.set(xlabel="optimizer step", ylabel="norm before clipping")
         lower.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.align_ylabels()
         return _save(figure, folder, "optimization.png")
