@@ -78,6 +78,10 @@ struct TeamRow {
 };
 
 #if !defined(KOKKOS_ENABLE_CUDA)
+// Stores the bits: GCC vectorises that, but not the copy of a bf16 object.
+void store(float& x, float value) { x = value; }
+void store(bf16& x, float value) { x.bits = bf16::round_to_nearest(value); }
+
 template <class T>
 float row_maximum(const T* x, std::int64_t n) {
   float top = -FLT_MAX;
@@ -120,7 +124,7 @@ void host_row(const LossRows& rows, float grad_scale, std::int64_t row) {
     const float at_label = label < n ? exp_of_negative(float(x[label]) - top) : 0.0f;
     const float scale = float(double(grad_scale) / sum);
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) x[i] = T(exp_of_negative(float(x[i]) - top) * scale);
+    for (std::int64_t i = 0; i < n; ++i) store(x[i], exp_of_negative(float(x[i]) - top) * scale);
     if (label < n) x[label] = T(at_label * scale - grad_scale);
   }
 }
