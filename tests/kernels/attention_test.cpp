@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "kernels/attention/providers.hpp"
+#include "kernels/attention/vector_math.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::test {
@@ -329,6 +330,24 @@ TEST(AttentionReference, GradientIsThatOfFiniteDifferences) {
   EXPECT_TRUE(close(exact.dq, differences(x.q), 1e-8));
   EXPECT_TRUE(close(exact.dk, differences(x.k), 1e-8));
   EXPECT_TRUE(close(exact.dv, differences(x.v), 1e-8));
+}
+
+TEST(AttentionVectorMath, PowersOfTwo) {
+  using namespace kernels::attention;
+  const auto power = [](float x) { return exp2_of(splat(x))[kLanes - 1]; };
+  const std::vector<std::int32_t> draw = random_ints(100000, -126 << 20, 127 << 20, test_seed());
+  double worst = 0;
+  for (const std::int32_t d : draw) {
+    const float x = float(d) / float(1 << 20);
+    worst = std::max(worst, std::abs(double(power(x)) / std::exp2(double(x)) - 1.0));
+  }
+  EXPECT_LT(worst, 1.5e-7);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(power(0.0f), 1.0f);
+  EXPECT_EQ(power(-126.0f), std::numeric_limits<float>::min());
+  for (const float x : {-126.5f, -1000.0f, std::numeric_limits<float>::lowest(), -kInfinity}) EXPECT_EQ(power(x), 0.0f) << x;
+  for (const float x : {128.0f, 1e30f, kInfinity}) EXPECT_EQ(power(x), kInfinity) << x;
+  EXPECT_TRUE(std::isnan(power(std::numeric_limits<float>::quiet_NaN())));
 }
 
 TEST(AttentionChecks, MessagesNameTheTensor) {
