@@ -57,8 +57,8 @@ TEST(Generate, WritesTextThatASeedRepeats) {
   std::vector<std::uint16_t> tokens(text.begin(), text.end());
   std::ofstream(folder.file("t.bin"), std::ios::binary).write(reinterpret_cast<const char*>(tokens.data()), std::streamsize(2 * tokens.size()));
   std::ofstream(folder.file("t.bin.json")) << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256})";
-  const Config c = test::tiny_config(folder, {"model.vocab=257", "data.train=" + folder.file("t.bin"), "data.validation=[]", "train.steps=120",
-                                              "schedule.length=120"});
+  const Config c = test::tiny_config(folder, {"model.vocab=257", "data.train=" + folder.file("t.bin"), "data.validation=[]", "train.steps=60",
+                                              "schedule.length=60"});
   run(c, {});
   GenerationOptions options{.weights = folder.file("run.weights.h5"), .prompt = "the mill", .tokenizer = "", .tokens = 60, .window = 0, .sampling = {}};
   options.sampling.temperature = 0.0;

@@ -174,11 +174,13 @@ TEST(Run, ErrorsInTheDataReachTheUserAndTheBundle) {
   const test::Folder folder;
   const Config c = test::tiny_config(folder, {"data.prefetch=0", "train.steps=400", "schedule.length=400"});
   {
-    // A token above the vocabulary, in the middle of the file.
+    // Tokens above the vocabulary here and there.
     std::fstream file(folder.file("train.bin"), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(2 * 10000);
     const std::uint16_t bad = 61;
-    file.write(reinterpret_cast<const char*>(&bad), 2);
+    for (std::int64_t i = 500; i < 20000; i += 1000) {
+      file.seekp(2 * i);
+      file.write(reinterpret_cast<const char*>(&bad), 2);
+    }
   }
   EXPECT_THROW(run(c, {}), Error);
   EXPECT_EQ(read_log(folder.file("run.jsonl")).status.rfind("failed: ", 0), 0u);

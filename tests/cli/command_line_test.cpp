@@ -1,0 +1,235 @@
+// Runs the program itself: messages, exit codes, and that bad input never crashes it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;     // exit code
+  int signal = 0;    // that ended it
+  std::string out, err;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class CommandLine : public ::testing::Test {
+ protected:
+  CommandLine() {
+    std::string pattern = (fs::temp_directory_path() / "mylos_cli_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    folder_ = pattern;
+  }
+  ~CommandLine() override { fs::remove_all(folder_); }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return file(name);
+  }
+
+  pid_t start(std::vector<std::string> arguments) const {
+    const char* program = std::getenv("MYLOS");
+    if (program == nullptr) throw std::runtime_error("MYLOS must name the program under test");
+    arguments.insert(arguments.begin(), program);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (std::freopen(file("out").c_str(), "w", stdout) == nullptr || std::freopen(file("err").c_str(), "w", stderr) == nullptr) _exit(99);
+      std::vector<char*> argv;
+      for (std::string& a : arguments) argv.push_back(a.data());
+      argv.push_back(nullptr);
+      execv(program, argv.data());
+      _exit(98);
+    }
+    return child;
+  }
+  Outcome finish(pid_t child) const {
+    int status = 0;
+    waitpid(child, &status, 0);
+    Outcome o;
+    if (WIFEXITED(status)) o.code = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) o.signal = WTERMSIG(status);
+    o.out = read(file("out"));
+    o.err = read(file("err"));
+    return o;
+  }
+  Outcome run(const std::vector<std::string>& arguments) const { return finish(start(arguments)); }
+
+  // One line "mylos: ..." on stderr that has `part`, and this code.
+  void expect_error(const std::vector<std::string>& arguments, int code, const std::string& part) const {
+    const Outcome o = run(arguments);
+    std::string command;
+    for (const auto& a : arguments) command += " " + a;
+    EXPECT_EQ(o.code, code) << command << "\n" << o.err;
+    EXPECT_EQ(o.err.rfind("mylos: ", 0), 0u) << command << "\n" << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << command << "\n" << o.err;
+    EXPECT_NE(o.err.find(part), std::string::npos) << command << "\n" << o.err;
+  }
+
+  // A byte-token file of a repeated sentence, and a configuration that trains on it.
+  std::string tiny() const {
+    std::string text;
+    while (text.size() < 9000) text += "the mill grinds the grain. ";
+    for (const char* name : {"train", "validation"}) {
+      std::string bytes;
+      for (const char c : text) bytes += {c, '\0'};
+      write(std::string(name) + ".bin", bytes);
+      write(std::string(name) + ".bin.json",
+            R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256, "text_bytes": )" +
+                std::to_string(text.size()) + "}");
+    }
+    return write("tiny.toml", "[model]\ndim = 16\nlayers = 1\nheads = 2\nffn = 32\nvocab = 257\nmax_seq_len = 16\n"
+                              "[train]\nsteps = 3\nbatch = 2\nsequence = 16\n[eval]\nfinal_samples = 4\n[data]\ntrain = [\"" +
+                                  file("train.bin") + "\"]\nvalidation = [\"" + file("validation.bin") + "\"]\n[output]\nbundle = \"" + file("run.h5") +
+                                  "\"\n");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CommandLine, UsageErrors) {
+  expect_error({}, 2, "subcommand");
+  expect_error({"trian"}, 2, "did you mean 'train'?");
+  expect_error({"qqqqqqqqqqqqq"}, 2, "the commands are train");
+  expect_error({"train"}, 2, "config");
+  expect_error({"train", "a.toml", "--nonsense"}, 2, "--nonsense");
+  expect_error({"train", "a.toml", "b.toml"}, 2, "b.toml");
+  expect_error({"train", "a.toml", "--train.steps", "3"}, 2, "write --train.steps=VALUE");
+  expect_error({"data"}, 2, "subcommand");
+  expect_error({"generate"}, 2, "--weights");
+  expect_error({"generate", "--weights", "x", "--tokens", "many"}, 2, "many");
+  expect_error({"config", "--markdown", "--keys"}, 2, "--keys");
+  const Outcome help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_NE(help.out.find("generate"), std::string::npos);
+  EXPECT_EQ(run({"train", "--help"}).code, 0);
+}
+
+TEST_F(CommandLine, ConfigurationErrors) {
+  const std::string config = tiny();
+  for (const char* command : {"train", "plan", "config"}) {
+    expect_error({command, file("none.toml")}, 1, "does not exist");
+    expect_error({command, folder_.string()}, 1, "is not a file");
+    expect_error({command, config, "--train.stps=3"}, 1, "unknown key train.stps; did you mean train.steps?");
+    expect_error({command, config, "--train.steps=x"}, 1, "train.steps must be an integer");
+    expect_error({command, config, "--schedule.learning_rate=nan"}, 1, "schedule.learning_rate");
+    expect_error({command, config, "--model.heads=3"}, 1, "model.heads");
+    expect_error({command, write("bad.toml", "[train\n")}, 1, "bad.toml:1");
+    expect_error({command, write("binary.toml", std::string("\x7f" "ELF\0\1\2", 7))}, 1, "binary.toml");
+  }
+  expect_error({"train", config, "--data.train=" + file("gone-*.bin")}, 1, "gone-*.bin");
+  expect_error({"train", config, "--model.vocab=100"}, 1, "vocab");
+}
+
+TEST_F(CommandLine, FilesThatAreNotWhatTheyShouldBe) {
+  const std::string junk = write("junk.h5", "this is not HDF5"), empty = write("empty.h5", "");
+  for (const std::string& path : {junk, empty, file("none.h5"), folder_.string()}) {
+    expect_error({"inspect", path}, 1, fs::path(path).filename().string());
+    expect_error({"generate", "--weights", path, "--prompt", "x"}, 1, fs::path(path).filename().string());
+    const Outcome o = run({"validate", path});
+    EXPECT_EQ(o.code, 1) << o.out << o.err;
+    EXPECT_EQ(o.signal, 0);
+  }
+  expect_error({"data", "inspect", write("odd.bin", "abc")}, 1, "odd.bin");
+  expect_error({"data", "inspect", file("none.bin"), "--dtype", "u16"}, 1, "none.bin");
+  expect_error({"data", "inspect", write("x.npy", "\x93NUMPY")}, 1, "x.npy");
+  expect_error({"data", "inspect", write("y.bin", "abcd"), "--dtype", "f32"}, 1, "f32");
+  expect_error({"tokenize", file("none.txt"), "--out", file("o")}, 1, "none.txt");
+}
+
+TEST_F(CommandLine, TheConfigurationPageIsUpToDate) {
+  const Outcome o = run({"config", "--markdown"});
+  ASSERT_EQ(o.code, 0);
+  const char* page = std::getenv("MYLOS_CONFIGURATION_PAGE");
+  ASSERT_NE(page, nullptr);
+  EXPECT_EQ(o.out, read(page)) << "run: mylos config --markdown > docs/configuration.md";
+}
+
+TEST_F(CommandLine, PrintedConfigurationIsAConfiguration) {
+  const Outcome first = run({"config", tiny(), "--train.steps=5"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.out.find("steps = 5"), std::string::npos);
+  const Outcome second = run({"config", write("again.toml", first.out)});
+  EXPECT_EQ(second.out, first.out) << second.err;
+  const Outcome keys = run({"config", "--keys"});
+  EXPECT_NE(keys.out.find("schedule.learning_rate = "), std::string::npos);
+}
+
+TEST_F(CommandLine, Plan) {
+  const Outcome text = run({"plan", tiny()});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("optimizer"), std::string::npos);
+  const Outcome json = run({"plan", tiny(), "--json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_GT(nlohmann::json::parse(json.out)["parameters"]["total"].get<std::int64_t>(), 0);
+}
+
+TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
+  std::string text;
+  while (text.size() < 3000) text += "the mill grinds the grain. ";
+  write("a.txt", text);
+  write("b.txt", text);
+  Outcome o = run({"tokenize", file("a.txt"), file("b.txt"), "--out", file("tokens"), "--validation-fraction", "0.5"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;
+  o = run({"train", tiny(), "--data.train=" + file("tokens/train-*.bin"), "--data.validation=" + file("tokens/validation-*.bin")});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("step 3/3"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("bits per byte"), std::string::npos) << o.out;
+  o = run({"inspect", file("run.h5")});
+  ASSERT_EQ(o.code, 0) << o.err;
+  o = run({"inspect", file("run.h5"), "--json"});
+  EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;
+  o = run({"validate", file("run.h5")});
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  o = run({"generate", "--weights", file("run.weights.h5"), "--prompt", "the mill", "--tokens", "20", "--seed", "3"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out.rfind("the mill", 0), 0u) << o.out;
+  EXPECT_EQ(run({"generate", "--weights", file("run.weights.h5"), "--prompt", "the mill", "--tokens", "20", "--seed", "3"}).out, o.out);
+  expect_error({"train", tiny()}, 1, "output.overwrite=true");
+}
+
+TEST_F(CommandLine, SigtermStopsCleanly) {
+  const pid_t child = start({"train", tiny(), "--train.steps=1000000"});
+  for (int i = 0; i < 600 && read(file("out")).find("step       1/") == std::string::npos; ++i) usleep(100000);
+  kill(child, SIGTERM);
+  const Outcome o = finish(child);
+  EXPECT_EQ(o.signal, 0);
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_NE(o.err.find("mylos: stopped by SIGTERM after step"), std::string::npos) << o.err;
+  EXPECT_EQ(run({"validate", file("run.h5")}).code, 0);
+  EXPECT_EQ(run({"generate", "--weights", file("run.weights.h5"), "--prompt", "x", "--tokens", "2"}).code, 0);
+}
+
+TEST_F(CommandLine, DivergenceHasItsOwnExitCode) {
+  expect_error({"train", tiny(), "--schedule.learning_rate=1e25"}, 4, "schedule.learning_rate");
+  EXPECT_EQ(run({"validate", file("run.h5")}).code, 0);
+}
+
+TEST_F(CommandLine, KilledRunsLeaveAReadableBundle) {
+  const pid_t child = start({"train", tiny(), "--train.steps=1000000"});
+  for (int i = 0; i < 600 && read(file("out")).find("step       1/") == std::string::npos; ++i) usleep(100000);
+  kill(child, SIGKILL);
+  EXPECT_EQ(finish(child).signal, SIGKILL);
+  const Outcome o = run({"validate", file("run.h5")});
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_EQ(run({"inspect", file("run.h5")}).code, 0);
+}
+
+}  // namespace
