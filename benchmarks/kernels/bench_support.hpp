@@ -27,7 +27,8 @@ inline Owned empty(DType dtype, std::initializer_list<std::int64_t> extents) {
 }
 
 // Normal numbers, never zeros: a GPU draws less power on zeros and runs faster.
-inline Owned normal(const Stream& stream, DType dtype, std::initializer_list<std::int64_t> extents, float std_dev, std::uint64_t seed) {
+inline Owned normal(const Stream& stream, DType dtype, std::initializer_list<std::int64_t> extents, float std_dev,
+                    std::uint64_t seed) {
   Owned r = empty(dtype, extents);
   kernels::random_normal(stream, seed, 0, std_dev, r.tensor);
   return r;

@@ -1,7 +1,8 @@
-// exp(x) for x <= 0 in fp32, within 2 ulp, free of branches and calls so that compilers vectorise a loop over it on the CPU.
+// exp(x) for x <= 0 in fp32, within 2 ulp, free of branches and calls so that compilers vectorise a loop over it on
+// the CPU.
 //
-// x = n·ln 2 + r with |r| <= ln 2 / 2; e^r is Taylor's polynomial of degree 7, whose remainder there is below 6e-9. Values
-// below e^-87, where the result would be denormal, are 0; so is -inf. NaN stays NaN.
+// x = n·ln 2 + r with |r| <= ln 2 / 2; e^r is Taylor's polynomial of degree 7, whose remainder there is below 6e-9.
+// Values below e^-87, where the result would be denormal, are 0; so is -inf. NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -9,7 +10,8 @@
 
 namespace mylos::kernels::detail {
 
-// GCC does not contract a * b + c by itself under -ffp-contract=on; where the CPU has the instruction it halves the work.
+// GCC does not contract a * b + c by itself under -ffp-contract=on; where the CPU has the instruction it halves the
+// work.
 inline float multiply_add(float a, float b, float c) {
 #if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF)
   return __builtin_fmaf(a, b, c);
@@ -20,9 +22,9 @@ inline float multiply_add(float a, float b, float c) {
 
 inline float exp_of_negative(float x) {
   constexpr float kLog2e = 1.44269504088896341f;
-  constexpr float kShift = 12582912.0f;        // 1.5 · 2^23: adding it rounds to an integer, which is then in the low bits
-  constexpr float kLn2High = 0.693359375f;     // 9 bits, so that n · kLn2High is exact
-  constexpr float kLn2Low = -2.12194440e-4f;   // ln 2 - kLn2High
+  constexpr float kShift = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer, which is then in the low bits
+  constexpr float kLn2High = 0.693359375f;    // 9 bits, so that n · kLn2High is exact
+  constexpr float kLn2Low = -2.12194440e-4f;  // ln 2 - kLn2High
   const float shifted = multiply_add(x, kLog2e, kShift);
   const float n = shifted - kShift;
   const float r = multiply_add(n, -kLn2Low, multiply_add(n, -kLn2High, x));

@@ -1,7 +1,9 @@
-// The head and the loss as one op: logits = x · wᵀ, loss_t = logsumexp(logits_t) - logits_t[label_t], by chunks of tokens, so
-// that T x V memory is never used; the backward pass of a chunk follows its forward pass while its logits are at hand.
+// The head and the loss as one op: logits = x · wᵀ, loss_t = logsumexp(logits_t) - logits_t[label_t], by chunks of
+// tokens, so that T x V memory is never used; the backward pass of a chunk follows its forward pass while its logits
+// are at hand.
 //
-//   x [T, D], w [V, D] (bf16 or f32); labels [T] i32, negative: ignored (no loss, no gradient); loss [T] f32, 0 where ignored.
+//   x [T, D], w [V, D] (bf16 or f32); labels [T] i32, negative: ignored (no loss, no gradient); loss [T] f32, 0 where
+//   ignored.
 //   Logits are kept in x's dtype; softmax and loss in fp32.
 //   FLOPs 2·T·V·D forward, 6·T·V·D with gradients.
 #pragma once
@@ -18,13 +20,13 @@ std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t vocabu
 std::int64_t linear_cross_entropy_workspace(std::int64_t chunk, std::int64_t vocabulary, DType dtype);
 
 // Only the loss (evaluation).
-void linear_cross_entropy_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels, std::int64_t chunk,
-                                  const Tensor& workspace, const Tensor& loss);
+void linear_cross_entropy_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels,
+                                  std::int64_t chunk, const Tensor& workspace, const Tensor& loss);
 
-// Loss and gradients of grad_scale · sum_t loss_t: dx [T, D] (x's dtype, overwritten; may be x itself), dw [V, D] f32 or bf16, added to when
-// accumulate, else overwritten. grad_scale is 1 / (valid tokens of the whole step, all ranks).
-void linear_cross_entropy_backward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels, float grad_scale,
-                                   bool accumulate, std::int64_t chunk, const Tensor& workspace, const Tensor& loss, const Tensor& dx,
-                                   const Tensor& dw);
+// Loss and gradients of grad_scale · sum_t loss_t: dx [T, D] (x's dtype, overwritten; may be x itself), dw [V, D] f32
+// or bf16, added to when accumulate, else overwritten. grad_scale is 1 / (valid tokens of the whole step, all ranks).
+void linear_cross_entropy_backward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels,
+                                   float grad_scale, bool accumulate, std::int64_t chunk, const Tensor& workspace,
+                                   const Tensor& loss, const Tensor& dx, const Tensor& dw);
 
 }  // namespace mylos::kernels

@@ -17,13 +17,15 @@ struct alignas(16) Pack {
   T v[kSize];
 };
 
-// A label beyond the vocabulary is a broken batch: its loss is NaN, which the step reports, rather than a read out of bounds.
+// A label beyond the vocabulary is a broken batch: its loss is NaN, which the step reports, rather than a read out of
+// bounds.
 template <class T>
 KOKKOS_FUNCTION float label_logit(const T* x, std::int32_t label, std::int64_t vocabulary) {
   return label < vocabulary ? float(x[label]) : NAN;
 }
 
-// One team a row. Maximum and sum in one pass (Milakov and Gimelshein 2018): a thread rescales its sum when its maximum grows.
+// One team a row. Maximum and sum in one pass (Milakov and Gimelshein 2018): a thread rescales its sum when its
+// maximum grows.
 template <class T, bool with_gradient>
 struct TeamRow {
   LossRows rows;
@@ -42,7 +44,8 @@ struct TeamRow {
         for (std::int64_t i = rank; i < n; i += step) x[i] = T(0.0f);
       return;
     }
-    const float wanted = label_logit(x, label, n);  // before any thread overwrites it: the reductions below are barriers
+    const float wanted =
+        label_logit(x, label, n);  // before any thread overwrites it: the reductions below are barriers
     float top = -FLT_MAX, sum = 0.0f;
     for (std::int64_t p = rank; p < packs; p += step) {
       const Pack<T> v = packed[p];
@@ -134,12 +137,15 @@ template <class T, bool with_gradient>
 void run(const Stream& stream, const LossRows& rows, float grad_scale) {
 #if defined(KOKKOS_ENABLE_CUDA)
   constexpr int kThreads = 512;
-  Kokkos::parallel_for(with_gradient ? "mylos::linear_cross_entropy::loss_gradient" : "mylos::linear_cross_entropy::loss",
-                       Policy(exec_of(stream), int(rows.tokens), kThreads), TeamRow<T, with_gradient>{rows, grad_scale});
+  Kokkos::parallel_for(
+      with_gradient ? "mylos::linear_cross_entropy::loss_gradient" : "mylos::linear_cross_entropy::loss",
+      Policy(exec_of(stream), int(rows.tokens), kThreads), TeamRow<T, with_gradient>{rows, grad_scale});
 #else
-  using Rows = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for(with_gradient ? "mylos::linear_cross_entropy::loss_gradient" : "mylos::linear_cross_entropy::loss",
-                       Rows(exec_of(stream), 0, rows.tokens), [=](std::int64_t row) { host_row<T, with_gradient>(rows, grad_scale, row); });
+  using Rows = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t> >;
+  Kokkos::parallel_for(
+      with_gradient ? "mylos::linear_cross_entropy::loss_gradient" : "mylos::linear_cross_entropy::loss",
+      Rows(exec_of(stream), 0, rows.tokens),
+      [=](std::int64_t row) { host_row<T, with_gradient>(rows, grad_scale, row); });
 #endif
 }
 
@@ -148,13 +154,17 @@ void run(const Stream& stream, const LossRows& rows, float grad_scale) {
 bool loss_on_gpu() { return kOnGpu; }
 
 void softmax_loss(const Stream& stream, const LossRows& rows) {
-  if (rows.dtype == DType::bf16) run<bf16, false>(stream, rows, 0.0f);
-  else run<float, false>(stream, rows, 0.0f);
+  if (rows.dtype == DType::bf16)
+    run<bf16, false>(stream, rows, 0.0f);
+  else
+    run<float, false>(stream, rows, 0.0f);
 }
 
 void softmax_loss_gradient(const Stream& stream, const LossRows& rows, float grad_scale) {
-  if (rows.dtype == DType::bf16) run<bf16, true>(stream, rows, grad_scale);
-  else run<float, true>(stream, rows, grad_scale);
+  if (rows.dtype == DType::bf16)
+    run<bf16, true>(stream, rows, grad_scale);
+  else
+    run<float, true>(stream, rows, grad_scale);
 }
 
 }  // namespace mylos::kernels::detail

@@ -14,15 +14,16 @@ namespace {
 static_assert(sizeof(blasint) == 4, "the limits below are those of 32-bit BLAS integers");
 
 blasint narrowed(const char* what, std::int64_t n) {
-  check(n <= std::numeric_limits<blasint>::max(), "matmul: {} is {}, above BLAS' limit of {}; slice the product", what, n,
-        std::numeric_limits<blasint>::max());
+  check(n <= std::numeric_limits<blasint>::max(), "matmul: {} is {}, above BLAS' limit of {}; slice the product", what,
+        n, std::numeric_limits<blasint>::max());
   return blasint(n);
 }
 
 void sgemm(const Product& p) {
-  cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans, narrowed("M", p.m),
-              narrowed("N", p.n), narrowed("L", p.l), p.alpha, static_cast<const float*>(p.a.data), narrowed("the row stride of A", p.a.stride),
-              static_cast<const float*>(p.b.data), narrowed("the row stride of B", p.b.stride), p.beta, static_cast<float*>(p.c.data),
+  cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans,
+              narrowed("M", p.m), narrowed("N", p.n), narrowed("L", p.l), p.alpha, static_cast<const float*>(p.a.data),
+              narrowed("the row stride of A", p.a.stride), static_cast<const float*>(p.b.data),
+              narrowed("the row stride of B", p.b.stride), p.beta, static_cast<float*>(p.c.data),
               narrowed("the row stride of C", p.c.stride));
 }
 
@@ -31,8 +32,8 @@ StoredMatrix block(const StoredMatrix& x, DType dtype, std::int64_t row, std::in
 }
 
 // The stored block [rows, columns] at (row, column), in fp32: itself, or a copy in the panel.
-StoredMatrix as_float(const Stream& stream, const StoredMatrix& x, DType dtype, std::int64_t row, std::int64_t column, std::int64_t rows,
-                      std::int64_t columns, float* panel) {
+StoredMatrix as_float(const Stream& stream, const StoredMatrix& x, DType dtype, std::int64_t row, std::int64_t column,
+                      std::int64_t rows, std::int64_t columns, float* panel) {
   const StoredMatrix part = block(x, dtype, row, column);
   if (dtype == DType::f32) return part;
   widen_panel(stream, part, rows, columns, panel);
@@ -58,8 +59,10 @@ void blas_product(const Stream& stream, const Product& p, void* panels) {
         const std::int64_t l = std::min(kPanelSide, p.l - k);
         Product part = p;
         part.m = m, part.n = n, part.l = l, part.in = part.out = DType::f32;
-        part.a = p.transpose_a ? as_float(stream, p.a, p.in, k, i, l, m, panel_a) : as_float(stream, p.a, p.in, i, k, m, l, panel_a);
-        part.b = p.transpose_b ? as_float(stream, p.b, p.in, j, k, n, l, panel_b) : as_float(stream, p.b, p.in, k, j, l, n, panel_b);
+        part.a = p.transpose_a ? as_float(stream, p.a, p.in, k, i, l, m, panel_a)
+                               : as_float(stream, p.a, p.in, i, k, m, l, panel_a);
+        part.b = p.transpose_b ? as_float(stream, p.b, p.in, j, k, n, l, panel_b)
+                               : as_float(stream, p.b, p.in, k, j, l, n, panel_b);
         part.c = narrow ? StoredMatrix{panel_c, n} : target;
         part.beta = k > 0 ? 1.0f : narrow ? 0.0f : p.beta;
         sgemm(part);

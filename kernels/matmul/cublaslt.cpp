@@ -1,5 +1,6 @@
 // cuBLASLt on CUDA. A row-major matrix is a column-major one transposed, so Cᵀ = op(B)ᵀ · op(A)ᵀ: B comes first, each
-// operand keeps its transposition, and the row stride is the leading dimension. Host code: the stream is all it knows of CUDA.
+// operand keeps its transposition, and the row stride is the leading dimension. Host code: the stream is all it knows
+// of CUDA.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ struct Destroy {
 using Handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy<cublasLtDestroy>>;
 using Descriptor = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, Destroy<cublasLtMatmulDescDestroy>>;
 using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, Destroy<cublasLtMatrixLayoutDestroy>>;
-using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, Destroy<cublasLtMatmulPreferenceDestroy>>;
+using Preference =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, Destroy<cublasLtMatmulPreferenceDestroy>>;
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
@@ -39,8 +41,8 @@ Layout layout(std::int64_t rows, std::int64_t columns, DType dtype, std::int64_t
   return Layout(x);
 }
 
-// The power of two that divides the address, up to 256 bytes: a slice of a tensor may be aligned less than a tensor, and the
-// heuristic assumes 256 unless told.
+// The power of two that divides the address, up to 256 bytes: a slice of a tensor may be aligned less than a tensor,
+// and the heuristic assumes 256 unless told.
 std::uint32_t alignment_of(const void* p) {
   const auto address = std::bit_cast<std::uintptr_t>(p);
   return address == 0 ? 256u : std::uint32_t(std::min<std::uintptr_t>(address & (~address + 1), 256));
@@ -55,8 +57,21 @@ struct Plan {
 using Key = std::array<std::int64_t, 15>;
 
 Key key_of(const Product& p, std::int64_t workspace_bytes) {
-  return {p.m, p.n, p.l, p.transpose_a, p.transpose_b, p.a.stride, p.b.stride, p.c.stride, std::int64_t(p.in), std::int64_t(p.out),
-          p.beta != 0.0f, alignment_of(p.a.data), alignment_of(p.b.data), alignment_of(p.c.data), workspace_bytes};
+  return {p.m,
+          p.n,
+          p.l,
+          p.transpose_a,
+          p.transpose_b,
+          p.a.stride,
+          p.b.stride,
+          p.c.stride,
+          std::int64_t(p.in),
+          std::int64_t(p.out),
+          p.beta != 0.0f,
+          alignment_of(p.a.data),
+          alignment_of(p.b.data),
+          alignment_of(p.c.data),
+          workspace_bytes};
 }
 
 template <class T>
@@ -90,10 +105,11 @@ Plan make(cublasLtHandle_t handle, const Product& p, std::int64_t workspace_byte
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, d, r.b.get(), r.a.get(), r.c.get(), r.c.get(), wish, 1, &found, &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, d, r.b.get(), r.a.get(), r.c.get(), r.c.get(), wish, 1, &found, &count);
   check(status == CUBLAS_STATUS_SUCCESS && count > 0,
-        "matmul: cuBLASLt has no algorithm for {} [{}, {}] x [{}, {}] -> {} ({}); strides {}, {}, {}", name_of(p.in), p.m, p.l, p.l, p.n,
-        name_of(p.out), cublasLtGetStatusString(status), p.a.stride, p.b.stride, p.c.stride);
+        "matmul: cuBLASLt has no algorithm for {} [{}, {}] x [{}, {}] -> {} ({}); strides {}, {}, {}", name_of(p.in),
+        p.m, p.l, p.l, p.n, name_of(p.out), cublasLtGetStatusString(status), p.a.stride, p.b.stride, p.c.stride);
   r.algorithm = found.algo;
   return r;
 }
@@ -121,8 +137,8 @@ Device& this_device() {
 }  // namespace
 
 void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes) {
-  check(alignment_of(workspace) == 256, "matmul: the workspace at {} is aligned to {} bytes; it must be to 256", workspace,
-        alignment_of(workspace));
+  check(alignment_of(workspace) == 256, "matmul: the workspace at {} is aligned to {} bytes; it must be to 256",
+        workspace, alignment_of(workspace));
   Device& device = this_device();
   const Key key = key_of(p, workspace_bytes);
   auto it = device.plans.find(key);
@@ -131,9 +147,9 @@ void cublaslt_product(const Stream& stream, const Product& p, void* workspace, s
     it = device.plans.emplace(key, make(device.handle.get(), p, workspace_bytes)).first;
   }
   const Plan& plan = it->second;
-  MYLOS_LT(cublasLtMatmul(device.handle.get(), plan.descriptor.get(), &p.alpha, p.b.data, plan.b.get(), p.a.data, plan.a.get(), &p.beta, p.c.data,
-                          plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm, workspace, std::size_t(workspace_bytes),
-                          static_cast<cudaStream_t>(native_stream(stream))));
+  MYLOS_LT(cublasLtMatmul(device.handle.get(), plan.descriptor.get(), &p.alpha, p.b.data, plan.b.get(), p.a.data,
+                          plan.a.get(), &p.beta, p.c.data, plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm,
+                          workspace, std::size_t(workspace_bytes), static_cast<cudaStream_t>(native_stream(stream))));
 }
 
 }  // namespace mylos::kernels::detail

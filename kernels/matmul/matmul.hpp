@@ -1,10 +1,11 @@
 // Matrix product C = alpha · op(A) · op(B) + beta · C, row-major, accumulated in fp32.
 //
-//   op(A) [M, L], op(B) [L, N], C [M, N]; rows may be strided, the last dimension is dense. A and B share a dtype (f32 or
-//   bf16), C is f32 or bf16. beta 0 never reads C. FLOPs 2·M·N·L.
-// Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU; bf16 through fp32 panels), oneDNN (CPU, f32, and bf16
-// where the CPU has instructions for it; when built in), cuBLASLt (CUDA). `automatic` takes the fastest present; tests name the
-// others to compare. A product of f32 matrices stored as bf16 is the reference's and OpenBLAS' only.
+//   op(A) [M, L], op(B) [L, N], C [M, N]; rows may be strided, the last dimension is dense. A and B share a dtype (f32
+//   or bf16), C is f32 or bf16. beta 0 never reads C. FLOPs 2·M·N·L.
+// Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU; bf16 through fp32 panels), oneDNN (CPU,
+// f32, and bf16 where the CPU has instructions for it; when built in), cuBLASLt (CUDA). `automatic` takes the fastest
+// present; tests name the others to compare. A product of f32 matrices stored as bf16 is the reference's and OpenBLAS'
+// only.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +28,15 @@ struct MatmulOptions {
 // Bytes of workspace that matmul wants for this device (the same for all shapes), 256-byte aligned.
 std::int64_t matmul_workspace();
 bool has_provider(MatmulProvider provider, DType dtype);
-void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& workspace,
-            const Tensor& c);
+void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
+            const Tensor& workspace, const Tensor& c);
 
 // The three products of a linear layer y = x · wᵀ with w [out, in]:
 // y [T, out];  dx = dy · w (beta 1 adds to dx);  dw (+)= dyᵀ · x.
 void linear_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace, const Tensor& y);
-void linear_backward_input(const Stream& stream, const Tensor& dy, const Tensor& w, bool accumulate, const Tensor& workspace,
-                           const Tensor& dx);
-void linear_backward_weight(const Stream& stream, const Tensor& dy, const Tensor& x, bool accumulate, const Tensor& workspace,
-                            const Tensor& dw);
+void linear_backward_input(const Stream& stream, const Tensor& dy, const Tensor& w, bool accumulate,
+                           const Tensor& workspace, const Tensor& dx);
+void linear_backward_weight(const Stream& stream, const Tensor& dy, const Tensor& x, bool accumulate,
+                            const Tensor& workspace, const Tensor& dw);
 
 }  // namespace mylos::kernels

@@ -12,9 +12,9 @@ using Member = Policy::member_type;
 using Rows = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
 using Scratch = Kokkos::View<float*, Exec::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
-constexpr int kTile = 64;    // C is made in tiles of 64 x 64,
-constexpr int kDepth = 16;   // 16 of L at a time (24 KiB in all: a team on the CPU has 32),
-constexpr int kMicro = 4;    // each thread 4 x 4 of it.
+constexpr int kTile = 64;   // C is made in tiles of 64 x 64,
+constexpr int kDepth = 16;  // 16 of L at a time (24 KiB in all: a team on the CPU has 32),
+constexpr int kMicro = 4;   // each thread 4 x 4 of it.
 constexpr int kMicros = (kTile / kMicro) * (kTile / kMicro);
 constexpr int kScratch = kTile * kTile + 2 * kTile * kDepth;
 
@@ -44,9 +44,9 @@ struct TiledProduct {
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const std::int64_t row0 = team.league_rank() / tiles_n * kTile, column0 = team.league_rank() % tiles_n * kTile;
     const Scratch memory(team.team_scratch(0), kScratch);
-    float* const sums = memory.data();               // [64, 64]
-    float* const tile_a = sums + kTile * kTile;      // [16, 64], L outermost
-    float* const tile_b = tile_a + kTile * kDepth;   // [16, 64]
+    float* const sums = memory.data();              // [64, 64]
+    float* const tile_a = sums + kTile * kTile;     // [16, 64], L outermost
+    float* const tile_b = tile_a + kTile * kDepth;  // [16, 64]
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, kTile * kTile), [&](int i) { sums[i] = 0.0f; });
     for (std::int64_t l0 = 0; l0 < l; l0 += kDepth) {
       const int depth = int(l - l0 < kDepth ? l - l0 : kDepth);
@@ -80,9 +80,18 @@ struct TiledProduct {
 template <class In, class Out>
 void run_tiled(const Stream& stream, const Product& p) {
   const std::int64_t tiles_m = (p.m + kTile - 1) / kTile, tiles_n = (p.n + kTile - 1) / kTile;
-  check_plain(tiles_m <= INT32_MAX / tiles_n, "matmul: the reference kernel takes at most 2^31 tiles of 64 x 64; slice the product");
-  const TiledProduct<In, Out> kernel{operand<In>(p.a, p.transpose_a), operand<In>(p.b, p.transpose_b), static_cast<Out*>(p.c.data),
-                                     p.c.stride, p.m, p.n, p.l, tiles_n, p.alpha, p.beta};
+  check_plain(tiles_m <= INT32_MAX / tiles_n,
+              "matmul: the reference kernel takes at most 2^31 tiles of 64 x 64; slice the product");
+  const TiledProduct<In, Out> kernel{operand<In>(p.a, p.transpose_a),
+                                     operand<In>(p.b, p.transpose_b),
+                                     static_cast<Out*>(p.c.data),
+                                     p.c.stride,
+                                     p.m,
+                                     p.n,
+                                     p.l,
+                                     tiles_n,
+                                     p.alpha,
+                                     p.beta};
   Policy policy(exec_of(stream), int(tiles_m * tiles_n), kOnGpu ? kMicros : 1);
   policy.set_scratch_size(0, Kokkos::PerTeam(int(Scratch::shmem_size(kScratch))));
   Kokkos::parallel_for("mylos::matmul::reference", policy, kernel);
@@ -93,10 +102,11 @@ void scale_rows(const Stream& stream, const Product& p) {
   T* const c = static_cast<T*>(p.c.data);
   const std::int64_t n = p.n, stride = p.c.stride;
   const float beta = p.beta;
-  Kokkos::parallel_for("mylos::matmul::scale", Rows(exec_of(stream), 0, p.m * n), KOKKOS_LAMBDA(std::int64_t i) {
-    T& x = c[i / n * stride + i % n];
-    x = T(beta == 0.0f ? 0.0f : beta * float(x));
-  });
+  Kokkos::parallel_for(
+      "mylos::matmul::scale", Rows(exec_of(stream), 0, p.m * n), KOKKOS_LAMBDA(std::int64_t i) {
+        T& x = c[i / n * stride + i % n];
+        x = T(beta == 0.0f ? 0.0f : beta * float(x));
+      });
 }
 
 }  // namespace
@@ -121,38 +131,47 @@ int device_index() {
 
 void reference_product(const Stream& stream, const Product& p) {
   const bool in16 = p.in == DType::bf16, out16 = p.out == DType::bf16;
-  if (in16 && out16) run_tiled<bf16, bf16>(stream, p);
-  else if (in16) run_tiled<bf16, float>(stream, p);
-  else if (out16) run_tiled<float, bf16>(stream, p);
-  else run_tiled<float, float>(stream, p);
+  if (in16 && out16)
+    run_tiled<bf16, bf16>(stream, p);
+  else if (in16)
+    run_tiled<bf16, float>(stream, p);
+  else if (out16)
+    run_tiled<float, bf16>(stream, p);
+  else
+    run_tiled<float, float>(stream, p);
 }
 
 void scale(const Stream& stream, const Product& p) {
-  if (p.out == DType::bf16) scale_rows<bf16>(stream, p);
-  else scale_rows<float>(stream, p);
+  if (p.out == DType::bf16)
+    scale_rows<bf16>(stream, p);
+  else
+    scale_rows<float>(stream, p);
 }
 
 void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, std::int64_t columns, float* panel) {
   const bf16* const x = static_cast<const bf16*>(source.data);
   const std::int64_t stride = source.stride;
-  Kokkos::parallel_for("mylos::matmul::widen", Rows(exec_of(stream), 0, rows), KOKKOS_LAMBDA(std::int64_t r) {
-    const bf16* const from = x + r * stride;
-    float* const to = panel + r * columns;
-    for (std::int64_t i = 0; i < columns; ++i) to[i] = float(from[i]);
-  });
+  Kokkos::parallel_for(
+      "mylos::matmul::widen", Rows(exec_of(stream), 0, rows), KOKKOS_LAMBDA(std::int64_t r) {
+        const bf16* const from = x + r * stride;
+        float* const to = panel + r * columns;
+        for (std::int64_t i = 0; i < columns; ++i) to[i] = float(from[i]);
+      });
 }
 
-void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta, StoredMatrix target) {
+void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta,
+                  StoredMatrix target) {
   bf16* const c = static_cast<bf16*>(target.data);
   const std::int64_t stride = target.stride;
-  Kokkos::parallel_for("mylos::matmul::narrow", Rows(exec_of(stream), 0, rows), KOKKOS_LAMBDA(std::int64_t r) {
-    const float* const from = panel + r * columns;
-    bf16* const to = c + r * stride;
-    if (beta == 0.0f)
-      for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i]);
-    else
-      for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i] + beta * float(to[i]));
-  });
+  Kokkos::parallel_for(
+      "mylos::matmul::narrow", Rows(exec_of(stream), 0, rows), KOKKOS_LAMBDA(std::int64_t r) {
+        const float* const from = panel + r * columns;
+        bf16* const to = c + r * stride;
+        if (beta == 0.0f)
+          for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i]);
+        else
+          for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i] + beta * float(to[i]));
+      });
 }
 
 }  // namespace mylos::kernels::detail

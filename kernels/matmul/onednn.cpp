@@ -25,13 +25,24 @@ struct Primitive {
 using Key = std::array<std::int64_t, 11>;
 
 Key key_of(const Product& p) {
-  return {p.m, p.n, p.l, p.transpose_a, p.transpose_b, p.a.stride, p.b.stride, p.c.stride, std::int64_t(p.out),
-          std::bit_cast<std::int32_t>(p.alpha), std::bit_cast<std::int32_t>(p.beta)};
+  return {p.m,
+          p.n,
+          p.l,
+          p.transpose_a,
+          p.transpose_b,
+          p.a.stride,
+          p.b.stride,
+          p.c.stride,
+          std::int64_t(p.out),
+          std::bit_cast<std::int32_t>(p.alpha),
+          std::bit_cast<std::int32_t>(p.beta)};
 }
 
-dnnl::memory::desc describe(std::int64_t rows, std::int64_t columns, DType dtype, const StoredMatrix& x, bool transposed) {
+dnnl::memory::desc describe(std::int64_t rows, std::int64_t columns, DType dtype, const StoredMatrix& x,
+                            bool transposed) {
   using Type = dnnl::memory::data_type;
-  return {{rows, columns}, dtype == DType::bf16 ? Type::bf16 : Type::f32,
+  return {{rows, columns},
+          dtype == DType::bf16 ? Type::bf16 : Type::f32,
           transposed ? dnnl::memory::dims{1, x.stride} : dnnl::memory::dims{x.stride, 1}};
 }
 
@@ -67,16 +78,19 @@ Primitive& cached(const Product& p) {
 bool onednn_is_fast(DType dtype) {
   if (dtype == DType::f32) return true;
   // Without bf16 instructions oneDNN emulates them, at less than the speed of fp32.
-  static const bool has_bf16 = (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core_bf16)) == int(dnnl::cpu_isa::avx512_core_bf16);
+  static const bool has_bf16 = (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core_bf16)) ==
+                               int(dnnl::cpu_isa::avx512_core_bf16);
   return has_bf16;
 }
 
 void onednn_product(const Product& p) {
   if (p.in == DType::f32 && p.out == DType::f32) {
     const dnnl_status_t status =
-        dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.l, p.alpha, static_cast<const float*>(p.a.data), p.a.stride,
-                   static_cast<const float*>(p.b.data), p.b.stride, p.beta, static_cast<float*>(p.c.data), p.c.stride);
-    check(status == dnnl_success, "matmul: oneDNN's sgemm refused [{}, {}] x [{}, {}] with status {}", p.m, p.l, p.l, p.n, int(status));
+        dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.l, p.alpha,
+                   static_cast<const float*>(p.a.data), p.a.stride, static_cast<const float*>(p.b.data), p.b.stride,
+                   p.beta, static_cast<float*>(p.c.data), p.c.stride);
+    check(status == dnnl_success, "matmul: oneDNN's sgemm refused [{}, {}] x [{}, {}] with status {}", p.m, p.l, p.l,
+          p.n, int(status));
     return;
   }
   try {
@@ -87,7 +101,8 @@ void onednn_product(const Product& p) {
                                    {DNNL_ARG_DST, {primitive.c, cpu(), p.c.data}}});
     stream.wait();
   } catch (const dnnl::error& e) {
-    fail("matmul: oneDNN refused {} [{}, {}] x [{}, {}] -> {}: {}", name_of(p.in), p.m, p.l, p.l, p.n, name_of(p.out), e.what());
+    fail("matmul: oneDNN refused {} [{}, {}] x [{}, {}] -> {}: {}", name_of(p.in), p.m, p.l, p.l, p.n, name_of(p.out),
+         e.what());
   }
 }
 

@@ -1,6 +1,8 @@
-// What matmul.cpp hands to a provider: one checked product, and the providers themselves. Not for use outside this folder.
+// What matmul.cpp hands to a provider: one checked product, and the providers themselves. Not for use outside this
+// folder.
 //
-// A stored matrix is row-major with `stride` elements from row to row; a transposed operand is stored [L, M] (A) or [N, L] (B).
+// A stored matrix is row-major with `stride` elements from row to row; a transposed operand is stored [L, M] (A) or
+// [N, L] (B).
 // Every provider computes C = alpha · op(A) · op(B) + beta · C for M, N, L >= 1 and never reads C when beta is 0.
 #pragma once
 
@@ -40,7 +42,8 @@ void scale(const Stream& stream, const Product& p);
 // panel [rows, columns] (dense f32) = bf16 matrix.
 void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, std::int64_t columns, float* panel);
 // bf16 matrix = panel + beta · matrix.
-void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta, StoredMatrix target);
+void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta,
+                  StoredMatrix target);
 
 // blas.cpp: f32 directly; bf16 operands, and a bf16 C, through the panels.
 bool blas_needs_panels(const Product& p);

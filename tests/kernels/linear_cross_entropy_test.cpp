@@ -54,7 +54,8 @@ struct Problem {
   Labels labels;
 
   // Logits have a standard deviation of `spread`.
-  Problem(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary, DType dtype_, std::uint64_t seed, double spread = 1.5)
+  Problem(std::int64_t tokens, std::int64_t width, std::int64_t vocabulary, DType dtype_, std::uint64_t seed,
+          double spread = 1.5)
       : dtype(dtype_),
         x(test::random_normal({tokens, width}, seed).rounded(dtype_)),
         w(test::random_normal({vocabulary, width}, seed + 1, spread / std::sqrt(double(width))).rounded(dtype_)),
@@ -73,20 +74,23 @@ struct Queue : Stream {};
 
 Result run(const Queue& queue, const Problem& p, const Options& o) {
   const std::int64_t tokens = p.x.shape[0], vocabulary = p.w.shape[0];
-  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype), labels = test::to_device(queue, p.labels, {tokens});
+  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype),
+                     labels = test::to_device(queue, p.labels, {tokens});
   const DeviceTensor loss = test::empty_device({tokens}, DType::f32), other = test::empty_device(p.x.shape, p.dtype);
-  const DeviceTensor dw = o.accumulate_on ? to_device(queue, *o.accumulate_on, o.dw) : test::empty_device(p.w.shape, o.dw);
+  const DeviceTensor dw =
+      o.accumulate_on ? to_device(queue, *o.accumulate_on, o.dw) : test::empty_device(p.w.shape, o.dw);
   const DeviceTensor workspace =
       test::empty_device({linear_cross_entropy_workspace(std::min(o.chunk, tokens), vocabulary, p.dtype)}, DType::u8);
   const Tensor dx = o.in_place ? x.tensor : other.tensor;
-  linear_cross_entropy_backward(queue, x.tensor, w.tensor, labels.tensor, o.grad_scale, o.accumulate_on != nullptr, o.chunk, workspace.tensor,
-                                loss.tensor, dx, dw.tensor);
+  linear_cross_entropy_backward(queue, x.tensor, w.tensor, labels.tensor, o.grad_scale, o.accumulate_on != nullptr,
+                                o.chunk, workspace.tensor, loss.tensor, dx, dw.tensor);
   return {test::to_host(queue, loss.tensor), test::to_host(queue, dx), test::to_host(queue, dw.tensor)};
 }
 
 HostTensor run_forward(const Queue& queue, const Problem& p, std::int64_t chunk) {
   const std::int64_t tokens = p.x.shape[0];
-  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype), labels = test::to_device(queue, p.labels, {tokens});
+  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype),
+                     labels = test::to_device(queue, p.labels, {tokens});
   const DeviceTensor loss = test::empty_device({tokens}, DType::f32);
   const DeviceTensor workspace =
       test::empty_device({linear_cross_entropy_workspace(std::min(chunk, tokens), p.w.shape[0], p.dtype)}, DType::u8);
@@ -94,8 +98,8 @@ HostTensor run_forward(const Queue& queue, const Problem& p, std::int64_t chunk)
   return test::to_host(queue, loss.tensor);
 }
 
-// A bf16 logit near a rounding boundary may fall on either side of the reference's: 2^-9 of a logit of 1.5 or so, averaged out
-// over tokens in the norm. Gradients are rounded to bf16 once as logits' gradients and once as dx.
+// A bf16 logit near a rounding boundary may fall on either side of the reference's: 2^-9 of a logit of 1.5 or so,
+// averaged out over tokens in the norm. Gradients are rounded to bf16 once as logits' gradients and once as dx.
 double loss_tolerance(DType dtype) { return dtype == DType::bf16 ? 1e-3 : 1e-6; }
 double gradient_tolerance(DType dtype) { return dtype == DType::bf16 ? 6e-3 : 2e-6; }
 
@@ -110,13 +114,19 @@ TEST_P(LinearCrossEntropy, EqualsDoublePrecision) {
     std::int64_t tokens, width, vocabulary, chunk;
   };
   // Vocabularies that no pack divides, chunks that do not divide the tokens, one token, one word.
-  for (const Shape& s : {Shape{37, 24, 257, 16}, {64, 40, 512, 64}, {5, 8, 1, 2}, {1, 33, 1003, 8}, {50, 16, 5003, 7}, {19, 64, 7, 100}}) {
+  for (const Shape& s : {Shape{37, 24, 257, 16},
+                         {64, 40, 512, 64},
+                         {5, 8, 1, 2},
+                         {1, 33, 1003, 8},
+                         {50, 16, 5003, 7},
+                         {19, 64, 7, 100}}) {
     Problem p(s.tokens, s.width, s.vocabulary, GetParam(), seed += 10);
     for (std::int64_t t = 2; t < s.tokens; t += 5) p.labels[std::size_t(t)] = t % 2 ? -1 : -100;
     const float grad_scale = 1.0f / float(s.tokens);
     const Result want = reference(p.x, p.w, p.labels, grad_scale, p.dtype);
     const Result got = run(queue, p, {.chunk = s.chunk, .grad_scale = grad_scale});
-    const std::string shape = std::to_string(s.tokens) + " x " + std::to_string(s.width) + " x " + std::to_string(s.vocabulary);
+    const std::string shape =
+        std::to_string(s.tokens) + " x " + std::to_string(s.width) + " x " + std::to_string(s.vocabulary);
     if (s.vocabulary > 1) {
       EXPECT_TRUE(test::close(got.loss, want.loss, loss_tolerance(p.dtype))) << shape;
       EXPECT_TRUE(test::close(got.dx, want.dx, gradient_tolerance(p.dtype))) << shape;
@@ -238,12 +248,14 @@ TEST(LinearCrossEntropyPlan, ChunksCoverTheTokensEvenly) {
       ASSERT_GE(chunk, 1);
       ASSERT_LE(chunk, tokens);
       const std::int64_t chunks = (tokens + chunk - 1) / chunk;
-      EXPECT_GE(tokens - (chunks - 1) * chunk, chunks == 1 ? 1 : chunk - 64 * chunks) << tokens << " tokens in chunks of " << chunk;
+      EXPECT_GE(tokens - (chunks - 1) * chunk, chunks == 1 ? 1 : chunk - 64 * chunks)
+          << tokens << " tokens in chunks of " << chunk;
     }
 }
 
 TEST(LinearCrossEntropyPlan, TheWorkspaceIsLinearInTheChunkAndPast32Bits) {
-  const std::int64_t one = linear_cross_entropy_workspace(1 << 15, 128256, DType::bf16), two = linear_cross_entropy_workspace(1 << 16, 128256, DType::bf16);
+  const std::int64_t one = linear_cross_entropy_workspace(1 << 15, 128256, DType::bf16),
+                     two = linear_cross_entropy_workspace(1 << 16, 128256, DType::bf16);
   EXPECT_EQ(two - one, std::int64_t(1 << 15) * 128256 * 2);
   EXPECT_GT(one, std::int64_t(1) << 32);
 }
@@ -251,7 +263,8 @@ TEST(LinearCrossEntropyPlan, TheWorkspaceIsLinearInTheChunkAndPast32Bits) {
 TEST(LinearCrossEntropyPlan, ASmallWorkspaceIsRefused) {
   Queue queue;
   const Problem p(8, 4, 10, DType::f32, 1);
-  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype), labels = test::to_device(queue, p.labels, {8});
+  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype),
+                     labels = test::to_device(queue, p.labels, {8});
   const DeviceTensor loss = test::empty_device({8}, DType::f32), small = test::empty_device({64}, DType::u8);
   try {
     linear_cross_entropy_forward(queue, x.tensor, w.tensor, labels.tensor, 8, small.tensor, loss.tensor);

@@ -14,22 +14,33 @@ namespace {
 using test::DeviceTensor;
 using test::HostTensor;
 
-const MatmulProvider kProviders[] = {MatmulProvider::automatic, MatmulProvider::reference, MatmulProvider::blas, MatmulProvider::onednn,
-                                     MatmulProvider::cublaslt};
+const MatmulProvider kProviders[] = {MatmulProvider::automatic, MatmulProvider::reference, MatmulProvider::blas,
+                                     MatmulProvider::onednn, MatmulProvider::cublaslt};
 
 struct Case {
   std::int64_t m, n, l;
 };
 // Odd extents, single rows and columns, whole tiles, and products that cross the 1024 of a conversion panel.
-const Case kCases[] = {{1, 1, 1}, {1, 37, 65}, {33, 1, 7}, {63, 65, 31}, {64, 128, 96}, {129, 131, 97}, {3, 1031, 5}, {1100, 2, 1030}};
+const Case kCases[] = {{1, 1, 1},     {1, 37, 65},    {33, 1, 7},   {63, 65, 31},
+                       {64, 128, 96}, {129, 131, 97}, {3, 1031, 5}, {1100, 2, 1030}};
 
-HostTensor product(const HostTensor& a, bool ta, const HostTensor& b, bool tb, double alpha, double beta, const HostTensor& c0) {
+// Rows of op(A), and columns of op(B) as rows, so that the sums below run over neighbours.
+HostTensor laid_out(const HostTensor& x, bool transpose) {
+  if (!transpose) return x;
+  HostTensor r = test::zeros({x.shape[1], x.shape[0]});
+  for (std::int64_t i = 0; i < r.shape[0]; ++i)
+    for (std::int64_t j = 0; j < r.shape[1]; ++j) r.at(i, j) = x.at(j, i);
+  return r;
+}
+
+HostTensor product(const HostTensor& a, bool ta, const HostTensor& b, bool tb, double alpha, double beta,
+                   const HostTensor& c0) {
+  const HostTensor rows = laid_out(a, ta), columns = laid_out(b, !tb);
   HostTensor c = c0;
-  const std::int64_t m = c.shape[0], n = c.shape[1], l = a.shape[ta ? 0 : 1];
-  for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < n; ++j) {
+  for (std::int64_t i = 0; i < c.shape[0]; ++i)
+    for (std::int64_t j = 0; j < c.shape[1]; ++j) {
       double sum = 0;
-      for (std::int64_t k = 0; k < l; ++k) sum += (ta ? a.at(k, i) : a.at(i, k)) * (tb ? b.at(j, k) : b.at(k, j));
+      for (std::int64_t k = 0; k < rows.shape[1]; ++k) sum += rows.at(i, k) * columns.at(j, k);
       c.at(i, j) = alpha * sum + (beta == 0 ? 0.0 : beta * c0.at(i, j));
     }
   return c;
@@ -59,17 +70,25 @@ TEST_P(Matmul, EqualsDoublePrecisionForEveryTranspositionAndScale) {
     for (int transposes = 0; transposes < 4; ++transposes)
       for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {1.0f, 1.0f}, {-0.5f, 0.25f}}) {
         const bool ta = transposes & 1, tb = transposes & 2;
-        const HostTensor a = test::random_normal(ta ? std::vector{s.l, s.m} : std::vector{s.m, s.l}, ++seed).rounded(in);
-        const HostTensor b = test::random_normal(tb ? std::vector{s.n, s.l} : std::vector{s.l, s.n}, ++seed).rounded(in);
+        const HostTensor a =
+            test::random_normal(ta ? std::vector{s.l, s.m} : std::vector{s.m, s.l}, ++seed).rounded(in);
+        const HostTensor b =
+            test::random_normal(tb ? std::vector{s.n, s.l} : std::vector{s.l, s.n}, ++seed).rounded(in);
         const HostTensor c0 = test::random_normal({s.m, s.n}, ++seed).rounded(out);
         const DeviceTensor da = to_device(run, a, in), db = to_device(run, b, in);
         // beta 0 must not read C: it starts as NaN then.
         const DeviceTensor dc = beta == 0 ? test::empty_device({s.m, s.n}, out) : to_device(run, c0, out);
         matmul(run, da.tensor, db.tensor,
-               {.a = ta ? Transpose::yes : Transpose::no, .b = tb ? Transpose::yes : Transpose::no, .alpha = alpha, .beta = beta, .provider = provider},
+               {.a = ta ? Transpose::yes : Transpose::no,
+                .b = tb ? Transpose::yes : Transpose::no,
+                .alpha = alpha,
+                .beta = beta,
+                .provider = provider},
                run.workspace.tensor, dc.tensor);
-        EXPECT_TRUE(test::close(test::to_host(run, dc.tensor), product(a, ta, b, tb, alpha, beta, c0), tolerance(out, s.l)))
-            << s.m << " x " << s.n << " x " << s.l << " transposes " << transposes << " alpha " << alpha << " beta " << beta;
+        EXPECT_TRUE(
+            test::close(test::to_host(run, dc.tensor), product(a, ta, b, tb, alpha, beta, c0), tolerance(out, s.l)))
+            << s.m << " x " << s.n << " x " << s.l << " transposes " << transposes << " alpha " << alpha << " beta "
+            << beta;
       }
 }
 
@@ -89,8 +108,9 @@ TEST_P(Matmul, RowsMayBeStridedAndNothingAroundThemIsTouched) {
   const HostTensor b = test::random_normal({n, left + l + right}, seed + 1).rounded(in);
   HostTensor c = test::random_normal({m, left + n + right}, seed + 2).rounded(out);
   const DeviceTensor da = to_device(run, a, in), db = to_device(run, b, in), dc = to_device(run, c, out);
-  matmul(run, da.tensor.slice(1, left, left + l), db.tensor.slice(1, left, left + l), {.b = Transpose::yes, .beta = 1, .provider = provider},
-         run.workspace.tensor, dc.tensor.slice(1, left, left + n));
+  matmul(run, da.tensor.slice(1, left, left + l), db.tensor.slice(1, left, left + l),
+         {.b = Transpose::yes, .beta = 1, .provider = provider}, run.workspace.tensor,
+         dc.tensor.slice(1, left, left + n));
   const HostTensor want = product(window(a, l), false, window(b, l), true, 1, 1, window(c, n));
   const HostTensor got = test::to_host(run, dc.tensor);
   EXPECT_TRUE(test::close(window(got, n), want, tolerance(out, l)));
@@ -106,7 +126,8 @@ TEST_P(Matmul, RunsAgreeToTheBit) {
   if (!offers(provider, in, out)) GTEST_SKIP() << "no such product of this provider here";
   Queue run;
   // Few rows and columns and a long sum: the shape that invites splitting the sum among threads.
-  const HostTensor a = test::random_normal({4096, 96}, test::test_seed() + 7).rounded(in), b = test::random_normal({4096, 80}, test::test_seed() + 8).rounded(in);
+  const HostTensor a = test::random_normal({4096, 96}, test::test_seed() + 7).rounded(in),
+                   b = test::random_normal({4096, 80}, test::test_seed() + 8).rounded(in);
   const DeviceTensor da = to_device(run, a, in), db = to_device(run, b, in);
   std::vector<std::uint8_t> first;
   for (int i = 0; i < 8; ++i) {
@@ -156,8 +177,9 @@ std::string message_of(F f) {
 
 TEST(MatmulChecks, MessagesNameTheOperandAndTheShape) {
   Queue run;
-  const DeviceTensor a = test::empty_device({3, 4}, DType::f32), b = test::empty_device({5, 6}, DType::f32), c = test::empty_device({3, 6}, DType::f32),
-                     h = test::empty_device({4, 6}, DType::bf16), i = test::empty_device({4, 6}, DType::i32);
+  const DeviceTensor a = test::empty_device({3, 4}, DType::f32), b = test::empty_device({5, 6}, DType::f32),
+                     c = test::empty_device({3, 6}, DType::f32), h = test::empty_device({4, 6}, DType::bf16),
+                     i = test::empty_device({4, 6}, DType::i32);
   const auto call = [&](const DeviceTensor& x, const DeviceTensor& y, const DeviceTensor& z) {
     return message_of([&] { matmul(run, x.tensor, y.tensor, {}, run.workspace.tensor, z.tensor); });
   };
@@ -187,8 +209,11 @@ TEST(MatmulChecks, ASmallWorkspaceIsRefusedWhereOneIsNeeded) {
   const bool cpu = has_provider(MatmulProvider::blas, DType::bf16);
   const MatmulProvider provider = cpu ? MatmulProvider::blas : MatmulProvider::cublaslt;
   Queue run;
-  const DeviceTensor a = test::empty_device({8, 8}, DType::bf16), c = test::empty_device({8, 8}, DType::f32), small = test::empty_device({256}, DType::u8);
-  EXPECT_NE(message_of([&] { matmul(run, a.tensor, a.tensor, {.provider = provider}, small.tensor, c.tensor); }).find("matmul_workspace()"),
+  const DeviceTensor a = test::empty_device({8, 8}, DType::bf16), c = test::empty_device({8, 8}, DType::f32),
+                     small = test::empty_device({256}, DType::u8);
+  EXPECT_NE(message_of([&] {
+              matmul(run, a.tensor, a.tensor, {.provider = provider}, small.tensor, c.tensor);
+            }).find("matmul_workspace()"),
             std::string::npos);
 }
 
@@ -197,17 +222,22 @@ TEST(Linear, IsTheThreeProductsOfALayer) {
   const std::uint64_t seed = test::test_seed() + 20;
   const std::int64_t tokens = 37, in = 29, out = 43;
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const HostTensor x = test::random_normal({tokens, in}, seed).rounded(dtype), w = test::random_normal({out, in}, seed + 1).rounded(dtype),
-                     dy = test::random_normal({tokens, out}, seed + 2).rounded(dtype), dw0 = test::random_normal({out, in}, seed + 3);
+    const HostTensor x = test::random_normal({tokens, in}, seed).rounded(dtype),
+                     w = test::random_normal({out, in}, seed + 1).rounded(dtype),
+                     dy = test::random_normal({tokens, out}, seed + 2).rounded(dtype),
+                     dw0 = test::random_normal({out, in}, seed + 3);
     const DeviceTensor dx_ = to_device(run, x, dtype), dw_ = to_device(run, w, dtype), ddy = to_device(run, dy, dtype);
     const DeviceTensor y = test::empty_device({tokens, out}, dtype), dx = test::empty_device({tokens, in}, dtype);
     const DeviceTensor dw = to_device(run, dw0, DType::f32);
     linear_forward(run, dx_.tensor, dw_.tensor, run.workspace.tensor, y.tensor);
     linear_backward_input(run, ddy.tensor, dw_.tensor, false, run.workspace.tensor, dx.tensor);
     linear_backward_weight(run, ddy.tensor, dx_.tensor, true, run.workspace.tensor, dw.tensor);
-    EXPECT_TRUE(test::close(test::to_host(run, y.tensor), product(x, false, w, true, 1, 0, test::zeros({tokens, out})), tolerance(dtype, in)));
-    EXPECT_TRUE(test::close(test::to_host(run, dx.tensor), product(dy, false, w, false, 1, 0, test::zeros({tokens, in})), tolerance(dtype, out)));
-    EXPECT_TRUE(test::close(test::to_host(run, dw.tensor), product(dy, true, x, false, 1, 1, dw0.rounded(DType::f32)), tolerance(DType::f32, tokens)));
+    EXPECT_TRUE(test::close(test::to_host(run, y.tensor), product(x, false, w, true, 1, 0, test::zeros({tokens, out})),
+                            tolerance(dtype, in)));
+    EXPECT_TRUE(test::close(test::to_host(run, dx.tensor),
+                            product(dy, false, w, false, 1, 0, test::zeros({tokens, in})), tolerance(dtype, out)));
+    EXPECT_TRUE(test::close(test::to_host(run, dw.tensor), product(dy, true, x, false, 1, 1, dw0.rounded(DType::f32)),
+                            tolerance(DType::f32, tokens)));
   }
 }
 
