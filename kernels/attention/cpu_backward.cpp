@@ -6,16 +6,21 @@
 namespace mylos::kernels::attention::cpu {
 namespace {
 
-// A task owns one key/value head, or one of `parts` shares of its query tiles when there are too few heads to fill the
-// threads. It sums dk and dv over its query tiles in a fixed order, and finishes each of its dq tiles alone. With one part the
-// sums live in the thread's space; with more each task has its own, and a second pass adds them in a fixed order.
+// A task owns one key/value head, or one of `parts` equal shares of its query tiles when the heads alone would leave threads
+// idle for more than a tenth of the time. It sums dk and dv over its query tiles in a fixed order, and finishes each of its dq
+// tiles alone. With one part the sums live in the thread's space; with more each task has its own, and a second pass adds them
+// in a fixed order.
 struct Split {
   std::int64_t heads, parts, tasks, sums;
   Split(const AttentionShape& s, const Extents& e, int threads)
-      : heads(s.batch * s.kv_heads),
-        parts(threads == 1 ? 1 : std::min((4 * threads + heads - 1) / heads, e.tiles * (s.heads / s.kv_heads))),
-        tasks(heads * parts),
+      : heads(s.batch * s.kv_heads), parts(parts_for(heads, e.tiles * (s.heads / s.kv_heads), threads)), tasks(heads * parts),
         sums(parts == 1 ? threads : tasks) {}
+
+  static std::int64_t parts_for(std::int64_t heads, std::int64_t most, std::int64_t threads) {
+    std::int64_t parts = std::min(most, (threads + heads - 1) / heads);
+    while (parts < most && 10 * heads * parts < 9 * round_up(heads * parts, threads)) ++parts;
+    return parts;
+  }
 };
 
 struct ThreadSpace {
