@@ -21,8 +21,8 @@ struct Case {
   std::int64_t m, n, l;
 };
 // Odd extents, single rows and columns, whole tiles, and products that cross the 1024 of a conversion panel.
-const Case kCases[] = {{1, 1, 1},     {1, 37, 65},    {33, 1, 7},   {63, 65, 31},
-                       {64, 128, 96}, {129, 131, 97}, {3, 1031, 5}, {1100, 2, 1030}};
+const Case kCases[] = {{1, 1, 1},      {1, 37, 65},  {33, 1, 7},   {63, 65, 31}, {64, 128, 96},
+                       {129, 131, 97}, {3, 1031, 5}, {1030, 2, 5}, {3, 2, 2060}};
 
 // Rows of op(A), and columns of op(B) as rows, so that the sums below run over neighbours.
 HostTensor laid_out(const HostTensor& x, bool transpose) {
