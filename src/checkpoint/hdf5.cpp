@@ -62,20 +62,28 @@ hid_t need(hid_t id, const std::string& file, const char* action, std::string_vi
   return id;
 }
 
-void need_ok(herr_t status, const std::string& file, const char* action, std::string_view object, const char* at, int line) {
+void need_ok(herr_t status, const std::string& file, const char* action, std::string_view object, const char* at,
+             int line) {
   if (status < 0) throw Error(fmt::format("{}: cannot {} '{}' ({})", file, action, object, hdf5_reason()), at, line);
 }
 
 hid_t file_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return H5T_IEEE_F32LE;
-    case DType::f64: return H5T_IEEE_F64LE;
-    case DType::i32: return H5T_STD_I32LE;
-    case DType::i64: return H5T_STD_I64LE;
-    case DType::u8: return H5T_STD_U8LE;
+    case DType::f32:
+      return H5T_IEEE_F32LE;
+    case DType::f64:
+      return H5T_IEEE_F64LE;
+    case DType::i32:
+      return H5T_STD_I32LE;
+    case DType::i64:
+      return H5T_STD_I64LE;
+    case DType::u8:
+      return H5T_STD_U8LE;
     case DType::bf16:
-    case DType::u16: return H5T_STD_U16LE;
-    case DType::u32: return H5T_STD_U32LE;
+    case DType::u16:
+      return H5T_STD_U16LE;
+    case DType::u32:
+      return H5T_STD_U32LE;
   }
   fail("the store has no type for dtype {}", int(dtype));
 }
@@ -89,7 +97,8 @@ Handle string_type(std::size_t length) {
 }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  check(context_ && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1, "libcrypto gives no SHA-256");
+  check(context_ && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
+        "libcrypto gives no SHA-256");
 }
 
 Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_)); }

@@ -43,7 +43,8 @@ struct Reader::Impl {
     check(has(group, ObjectKind::group), "{}: there is no group '{}'", path, group);
     const std::string prefix = group == "/" ? "/" : group + "/";
     std::vector<std::string> names;
-    for (auto it = objects.upper_bound(prefix); it != objects.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
+    for (auto it = objects.upper_bound(prefix); it != objects.end() && it->first.compare(0, prefix.size(), prefix) == 0;
+         ++it) {
       const std::string name = it->first.substr(prefix.size());
       if (it->second == kind && name.find('/') == std::string::npos) names.push_back(name);
     }
@@ -54,7 +55,8 @@ struct Reader::Impl {
   void compare_hash(const DatasetInfo& info, const std::string& name, Sha256& hash) const {
     const std::string stated = info.text("sha256"), found = hash.hex();
     check(!stated.empty(), "{}: dataset '{}' has no sha256 attribute, so it cannot be trusted", path, name);
-    check(stated == found, "{}: dataset '{}' is damaged: its SHA-256 is {}, the file states {}", path, name, found, stated);
+    check(stated == found, "{}: dataset '{}' is damaged: its SHA-256 is {}, the file states {}", path, name, found,
+          stated);
   }
 
   // All elements at once into `out` of info.bytes().
@@ -89,7 +91,8 @@ struct Reader::Impl {
                   "select rows of", name);
           const hsize_t flat = hsize_t(count);
           const Handle memory(need(H5Screate_simple(1, &flat, nullptr), path, "make the space of", name), H5Sclose);
-          need_ok(H5Dread(set, type.id(), memory.id(), space.id(), H5P_DEFAULT, slice.data()), path, "read dataset", name);
+          need_ok(H5Dread(set, type.id(), memory.id(), space.id(), H5P_DEFAULT, slice.data()), path, "read dataset",
+                  name);
         }
         hash.update(slice.data(), std::size_t(count * element_size));
         if (drain) drain(first * row, count, slice.data());
@@ -106,8 +109,10 @@ Reader::Reader(const std::string& path, Trust trust) : impl_(std::make_unique<Im
     run_isolated(path, reading_limit_s(path), [&] {
       const Reader probe(path, Trust::isolated);
       for (const auto& [name, kind] : probe.impl_->objects) {
-        if (kind == ObjectKind::dataset) probe.info(name);
-        else probe.attributes(name);
+        if (kind == ObjectKind::dataset)
+          probe.info(name);
+        else
+          probe.attributes(name);
       }
       return std::string();
     });
@@ -134,8 +139,12 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 const std::string& Reader::path() const { return impl_->path; }
 bool Reader::has_group(const std::string& path) const { return impl_->has(path, ObjectKind::group); }
 bool Reader::has_dataset(const std::string& path) const { return impl_->has(path, ObjectKind::dataset); }
-std::vector<std::string> Reader::groups(const std::string& group) const { return impl_->children(group, ObjectKind::group); }
-std::vector<std::string> Reader::datasets(const std::string& group) const { return impl_->children(group, ObjectKind::dataset); }
+std::vector<std::string> Reader::groups(const std::string& group) const {
+  return impl_->children(group, ObjectKind::group);
+}
+std::vector<std::string> Reader::datasets(const std::string& group) const {
+  return impl_->children(group, ObjectKind::dataset);
+}
 
 Attributes Reader::attributes(const std::string& object) const {
   const Hdf5Lock lock;
@@ -163,8 +172,8 @@ void Reader::read(const std::string& dataset, DType dtype, const std::vector<std
   const Hdf5Lock lock;
   const Handle set = impl_->open(dataset, ObjectKind::dataset);
   const DatasetInfo info = impl_->info_of(set.id(), dataset);
-  check(!info.is_text && info.dtype == dtype && info.shape == shape, "{}: dataset '{}' is {}, expected {}{}", path(), dataset,
-        kind_text(info), name_of(dtype), shape_text(shape));
+  check(!info.is_text && info.dtype == dtype && info.shape == shape, "{}: dataset '{}' is {}, expected {}{}", path(),
+        dataset, kind_text(info), name_of(dtype), shape_text(shape));
   impl_->read_whole(set.id(), info, dataset, out);
 }
 

@@ -1,12 +1,12 @@
 // The one HDF5 store: bundles and checkpoints are written and read through it.
 //
-// A Writer fills `<path>.tmp-<pid>` and commit() renames it onto `path` after fsync, so a reader sees the old file or the
-// new one, never a half-written one. Every dataset carries `dtype`, `units`, `description`, `sha256` (of its elements,
-// little-endian, row-major) and, unless scalar or empty, a Fletcher32 checksum on each chunk.
-// A Reader takes any file for hostile: links other than hard ones, types and filters that mylos does not write, and
-// extents that the file cannot hold give Error before anything is allocated. libhdf5 itself may crash on a damaged
-// file, so a Reader first walks the structure in a forked child (Trust::none). Paths are absolute: "/samples/steps/loss".
-// Calls may come from several threads; they are serialised, as Debian's HDF5 is not thread-safe.
+// A Writer fills `<path>.tmp-<pid>` and commit() renames it onto `path` after fsync, so a reader sees the old file or
+// the new one, never a half-written one. Every dataset carries `dtype`, `units`, `description`, `sha256` (of its
+// elements, little-endian, row-major) and, unless scalar or empty, a Fletcher32 checksum on each chunk. A Reader takes
+// any file for hostile: links other than hard ones, types and filters that mylos does not write, and extents that the
+// file cannot hold give Error before anything is allocated. libhdf5 itself may crash on a damaged file, so a Reader
+// first walks the structure in a forked child (Trust::none). Paths are absolute: "/samples/steps/loss". Calls may come
+// from several threads; they are serialised, as Debian's HDF5 is not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,11 @@ class Writer {
   void group(const std::string& path, const Attributes& attributes = {});  // with its parents; may exist
   void attribute(const std::string& object, const std::string& name, const AttributeValue& value);
   // An empty shape is a scalar. Parents are made.
-  void dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const void* data, const About& about);
+  void dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const void* data,
+               const About& about);
   // The same in slices of whole rows (first dimension), about 8 MiB each: nothing else is held in memory.
-  void dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const Fill& fill, const About& about);
+  void dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const Fill& fill,
+               const About& about);
   void reals(const std::string& path, const std::vector<double>& values, const About& about);
   void real(const std::string& path, double value, const About& about);
   void integer(const std::string& path, std::int64_t value, const About& about);

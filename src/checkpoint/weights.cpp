@@ -30,7 +30,8 @@ std::int64_t WeightInfo::elements() const {
   return n;
 }
 
-void write_weights(const std::string& path, const std::vector<WeightInfo>& weights, const FillWeight& fill, const WeightsMeta& meta) {
+void write_weights(const std::string& path, const std::vector<WeightInfo>& weights, const FillWeight& fill,
+                   const WeightsMeta& meta) {
   Writer w(path);
   w.attribute("/", "schema", std::string("mylos-bundle"));
   w.attribute("/", "schema_version", std::string("1.0.0"));
@@ -41,14 +42,15 @@ void write_weights(const std::string& path, const std::vector<WeightInfo>& weigh
   w.attribute("/", "step", meta.step);
   w.group("/config");
   w.text("/config/toml", meta.config_toml, {"1", "resolved configuration, TOML"});
-  for (const auto& [name, value] : meta.texts) w.text("/config/" + name, value, {"1", "stated by the program that wrote the weights"});
+  for (const auto& [name, value] : meta.texts)
+    w.text("/config/" + name, value, {"1", "stated by the program that wrote the weights"});
   std::int64_t parameters = 0;
   for (const WeightInfo& info : weights) parameters += info.elements();
   w.group("/weights", {{"parameters", parameters}, {"tensors", std::int64_t(weights.size())}});
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const WeightInfo& info = weights[i];
-    check(!info.name.empty() && info.name.find('/') == std::string::npos, "'{}' cannot name a tensor in '{}': no '/' and not empty",
-          info.name, path);
+    check(!info.name.empty() && info.name.find('/') == std::string::npos,
+          "'{}' cannot name a tensor in '{}': no '/' and not empty", info.name, path);
     w.dataset("/weights/" + info.name, info.dtype, info.shape,
               [&](std::int64_t first, std::int64_t count, void* out) { fill(i, first, count, out); },
               {"1", "parameter tensor, row-major [out, in]"});
@@ -56,8 +58,8 @@ void write_weights(const std::string& path, const std::vector<WeightInfo>& weigh
   w.commit();
 }
 
-void write_weights(const std::string& path, const std::vector<WeightInfo>& weights, const std::vector<const void*>& data,
-                   const WeightsMeta& meta) {
+void write_weights(const std::string& path, const std::vector<WeightInfo>& weights,
+                   const std::vector<const void*>& data, const WeightsMeta& meta) {
   check(data.size() == weights.size(), "{} tensors are described and {} are given", weights.size(), data.size());
   write_weights(
       path, weights,
@@ -76,15 +78,19 @@ WeightsReader::WeightsReader(const std::string& path) : reader_(path) {
     return value ? *value : std::string();
   };
   check(text("schema") == "mylos-bundle" && text("kind") == "checkpoint" && reader_.has_group("/weights"),
-        "'{}' holds no weights (schema '{}', kind '{}'); give a file that training wrote its weights to", path, text("schema"), text("kind"));
-  check(text("schema_version").rfind("1.", 0) == 0, "'{}' has schema version '{}'; this program reads 1.x", path, text("schema_version"));
+        "'{}' holds no weights (schema '{}', kind '{}'); give a file that training wrote its weights to", path,
+        text("schema"), text("kind"));
+  check(text("schema_version").rfind("1.", 0) == 0, "'{}' has schema version '{}'; this program reads 1.x", path,
+        text("schema_version"));
   if (const auto step = root.find("step"); step != root.end() && std::holds_alternative<std::int64_t>(step->second)) {
     meta_.step = std::get<std::int64_t>(step->second);
   }
   check(reader_.has_dataset("/config/toml"), "'{}' has no /config/toml, so the model is not known", path);
   for (const std::string& name : reader_.datasets("/config")) {
-    if (name == "toml") meta_.config_toml = reader_.text("/config/toml");
-    else meta_.texts[name] = reader_.text("/config/" + name);
+    if (name == "toml")
+      meta_.config_toml = reader_.text("/config/toml");
+    else
+      meta_.texts[name] = reader_.text("/config/" + name);
   }
   for (const std::string& name : reader_.datasets("/weights")) {
     const DatasetInfo info = reader_.info("/weights/" + name);
@@ -99,13 +105,15 @@ void WeightsReader::read(const std::vector<WeightInfo>& wanted, const DrainWeigh
   for (const WeightInfo& w : wanted) {
     const auto found = present.find(w.name);
     check(found != present.end(), "{}: the model has a tensor '{}' that the file lacks", reader_.path(), w.name);
-    check(found->second->dtype == w.dtype && found->second->shape == w.shape, "{}: tensor '{}' is {}, the model wants {}", reader_.path(),
-          w.name, describe(*found->second), describe(w));
+    check(found->second->dtype == w.dtype && found->second->shape == w.shape,
+          "{}: tensor '{}' is {}, the model wants {}", reader_.path(), w.name, describe(*found->second), describe(w));
     present.erase(found);
   }
-  check(present.empty(), "{}: the file has a tensor '{}' that the model lacks", reader_.path(), present.empty() ? "" : present.begin()->first);
+  check(present.empty(), "{}: the file has a tensor '{}' that the model lacks", reader_.path(),
+        present.empty() ? "" : present.begin()->first);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    reader_.read("/weights/" + wanted[i].name, [&](std::int64_t first, std::int64_t count, const void* in) { drain(i, first, count, in); });
+    reader_.read("/weights/" + wanted[i].name,
+                 [&](std::int64_t first, std::int64_t count, const void* in) { drain(i, first, count, in); });
   }
 }
 

@@ -71,7 +71,8 @@ struct Writer::Impl {
     return {need(H5Oopen(file.id(), object.c_str(), H5P_DEFAULT), path, "open", object), H5Oclose};
   }
 
-  void put_attribute(hid_t object, const std::string& where, const std::string& name, hid_t type, const void* value) const {
+  void put_attribute(hid_t object, const std::string& where, const std::string& name, hid_t type,
+                     const void* value) const {
     const Handle space(need(H5Screate(H5S_SCALAR), path, "make the space of attribute", name), H5Sclose);
     const htri_t present = H5Aexists(object, name.c_str());
     if (present > 0) need_ok(H5Adelete(object, name.c_str()), path, "replace an attribute of", where + ":" + name);
@@ -81,11 +82,13 @@ struct Writer::Impl {
     need_ok(H5Awrite(attribute.id(), type, value), path, "write attribute", where + ":" + name);
   }
 
-  void put_attribute(hid_t object, const std::string& where, const std::string& name, const AttributeValue& value) const {
-    check(!name.empty() && name.find('/') == std::string::npos, "'{}' cannot be the name of an attribute of '{}'", name, where);
+  void put_attribute(hid_t object, const std::string& where, const std::string& name,
+                     const AttributeValue& value) const {
+    check(!name.empty() && name.find('/') == std::string::npos, "'{}' cannot be the name of an attribute of '{}'", name,
+          where);
     if (const auto* text = std::get_if<std::string>(&value)) {
-      check(text->size() <= kMaxAttributeText, "attribute {}:{} has {} bytes, at most {} fit; make it a dataset", where, name,
-            text->size(), kMaxAttributeText);
+      check(text->size() <= kMaxAttributeText, "attribute {}:{} has {} bytes, at most {} fit; make it a dataset", where,
+            name, text->size(), kMaxAttributeText);
       check(text->find('\0') == std::string::npos, "attribute {}:{} has a NUL inside", where, name);
       std::string padded = *text;
       padded.resize(std::max<std::size_t>(1, padded.size()), '\0');
@@ -102,13 +105,16 @@ struct Writer::Impl {
 
   // `type` is the type in the file and in memory; fill is asked for slices of whole rows.
   void put_dataset(const std::string& name, hid_t type, std::int64_t element_size, const char* dtype,
-                   const std::vector<std::int64_t>& shape, const void* data, const Fill& fill, const About& about) const {
+                   const std::vector<std::int64_t>& shape, const void* data, const Fill& fill,
+                   const About& about) const {
     check(file.id() >= 0, "{}: '{}' cannot be written after commit()", path, name);
     check(name.size() > 1 && name[0] == '/', "{}: '{}' must be an absolute path like /group/name", path, name);
-    check(!about.units.empty() && !about.description.empty(), "{}: dataset '{}' needs units and a description", path, name);
+    check(!about.units.empty() && !about.description.empty(), "{}: dataset '{}' needs units and a description", path,
+          name);
     std::int64_t elements = 1;
     for (const std::int64_t n : shape) {
-      check(n >= 0 && !__builtin_mul_overflow(elements, n, &elements), "{}: dataset '{}' has an impossible extent {}", path, name, n);
+      check(n >= 0 && !__builtin_mul_overflow(elements, n, &elements), "{}: dataset '{}' has an impossible extent {}",
+            path, name, n);
     }
     const Handle links(need(H5Pcreate(H5P_LINK_CREATE), path, "make links for", name), H5Pclose);
     need_ok(H5Pset_create_intermediate_group(links.id(), 1), path, "make links for", name);
@@ -119,16 +125,18 @@ struct Writer::Impl {
       need_ok(H5Pset_fletcher32(layout.id()), path, "checksum the chunks of", name);
       need_ok(H5Pset_fill_time(layout.id(), H5D_FILL_TIME_NEVER), path, "lay out", name);
     }
-    const Handle space(need(shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(int(shape.size()), extent.data(), nullptr), path,
-                            "make the space of", name),
-                       H5Sclose);
-    const Handle set(need(H5Dcreate2(file.id(), name.c_str(), type, space.id(), links.id(), layout.id(), H5P_DEFAULT), path,
-                          "create dataset", name),
+    const Handle space(
+        need(shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(int(shape.size()), extent.data(), nullptr), path,
+             "make the space of", name),
+        H5Sclose);
+    const Handle set(need(H5Dcreate2(file.id(), name.c_str(), type, space.id(), links.id(), layout.id(), H5P_DEFAULT),
+                          path, "create dataset", name),
                      H5Dclose);
     Sha256 hash;
     if (data) {
       hash.update(data, std::size_t(elements * element_size));
-      if (elements > 0) need_ok(H5Dwrite(set.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), path, "write dataset", name);
+      if (elements > 0)
+        need_ok(H5Dwrite(set.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), path, "write dataset", name);
     } else {
       write_slices(set.id(), space.id(), name, type, element_size, shape, elements, fill, hash);
     }
@@ -140,7 +148,8 @@ struct Writer::Impl {
   }
 
   void write_slices(hid_t set, hid_t space, const std::string& name, hid_t type, std::int64_t element_size,
-                    const std::vector<std::int64_t>& shape, std::int64_t elements, const Fill& fill, Sha256& hash) const {
+                    const std::vector<std::int64_t>& shape, std::int64_t elements, const Fill& fill,
+                    Sha256& hash) const {
     if (elements == 0) return;
     const std::int64_t row = row_elements(shape), rows = shape.empty() ? 1 : shape[0];
     const std::int64_t step = rows_per_slice(shape, element_size, kSliceBytes);
@@ -156,7 +165,8 @@ struct Writer::Impl {
       std::vector<hsize_t> start(shape.size(), 0), extent = extents(shape);
       start[0] = hsize_t(first);
       extent[0] = hsize_t(n);
-      need_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr), path, "select rows of", name);
+      need_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr), path,
+              "select rows of", name);
       const hsize_t flat = hsize_t(count);
       const Handle memory(need(H5Screate_simple(1, &flat, nullptr), path, "make the space of", name), H5Sclose);
       need_ok(H5Dwrite(set, type, memory.id(), space, H5P_DEFAULT, slice.data()), path, "write dataset", name);
@@ -170,15 +180,17 @@ Writer::Writer(const std::string& path) : impl_(std::make_unique<Impl>()) {
   impl_->temporary = path + ".tmp-" + std::to_string(getpid());
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   std::error_code ignored;
-  check(fs::is_directory(folder, ignored), "cannot write '{}': the folder '{}' does not exist; create it or name another", path,
-        folder.string());
-  check(!fs::exists(path, ignored) || fs::is_regular_file(path, ignored), "cannot write '{}': it exists and is not a regular file", path);
+  check(fs::is_directory(folder, ignored),
+        "cannot write '{}': the folder '{}' does not exist; create it or name another", path, folder.string());
+  check(!fs::exists(path, ignored) || fs::is_regular_file(path, ignored),
+        "cannot write '{}': it exists and is not a regular file", path);
   remove_stale(path);
   unlink(impl_->temporary.c_str());
   const Handle access(need(H5Pcreate(H5P_FILE_ACCESS), path, "set up access to", "/"), H5Pclose);
   // From 1.10 on the format has checksums on all metadata, so that a flipped bit anywhere is found.
   need_ok(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110), path, "set the format of", "/");
-  impl_->file = Handle(need(H5Fcreate(impl_->temporary.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()), impl_->temporary, "create", "/"),
+  impl_->file = Handle(need(H5Fcreate(impl_->temporary.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()),
+                            impl_->temporary, "create", "/"),
                        H5Fclose);
 }
 
@@ -200,8 +212,8 @@ void Writer::group(const std::string& path, const Attributes& attributes) {
     const std::string part = path.substr(0, end);
     if (end != std::string::npos) ++end;
     if (H5Lexists(impl_->file.id(), part.c_str(), H5P_DEFAULT) > 0) continue;
-    const Handle made(need(H5Gcreate2(impl_->file.id(), part.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), impl_->path,
-                           "create group", part),
+    const Handle made(need(H5Gcreate2(impl_->file.id(), part.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                           impl_->path, "create group", part),
                       H5Gclose);
   }
   for (const auto& [name, value] : attributes) attribute(path, name, value);
@@ -212,31 +224,40 @@ void Writer::attribute(const std::string& object, const std::string& name, const
   impl_->put_attribute(impl_->open_object(object).id(), object, name, value);
 }
 
-void Writer::dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const void* data, const About& about) {
+void Writer::dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const void* data,
+                     const About& about) {
   const Hdf5Lock lock;
   static const char nothing = 0;
-  impl_->put_dataset(path, file_type(dtype), size_of(dtype), std::string(name_of(dtype)).c_str(), shape, data ? data : &nothing, {}, about);
+  impl_->put_dataset(path, file_type(dtype), size_of(dtype), std::string(name_of(dtype)).c_str(), shape,
+                     data ? data : &nothing, {}, about);
 }
 
-void Writer::dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const Fill& fill, const About& about) {
+void Writer::dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape, const Fill& fill,
+                     const About& about) {
   const Hdf5Lock lock;
-  impl_->put_dataset(path, file_type(dtype), size_of(dtype), std::string(name_of(dtype)).c_str(), shape, nullptr, fill, about);
+  impl_->put_dataset(path, file_type(dtype), size_of(dtype), std::string(name_of(dtype)).c_str(), shape, nullptr, fill,
+                     about);
 }
 
 void Writer::reals(const std::string& path, const std::vector<double>& values, const About& about) {
   dataset(path, DType::f64, {std::int64_t(values.size())}, values.data(), about);
 }
 
-void Writer::real(const std::string& path, double value, const About& about) { dataset(path, DType::f64, {}, &value, about); }
+void Writer::real(const std::string& path, double value, const About& about) {
+  dataset(path, DType::f64, {}, &value, about);
+}
 
-void Writer::integer(const std::string& path, std::int64_t value, const About& about) { dataset(path, DType::i64, {}, &value, about); }
+void Writer::integer(const std::string& path, std::int64_t value, const About& about) {
+  dataset(path, DType::i64, {}, &value, about);
+}
 
 void Writer::text(const std::string& path, std::string_view value, const About& about) {
   const Hdf5Lock lock;
   check(value.find('\0') == std::string_view::npos, "{}: text '{}' has a NUL inside", impl_->path, path);
   std::string padded(value);
   padded.resize(std::max<std::size_t>(1, padded.size()), '\0');
-  impl_->put_dataset(path, string_type(padded.size()).id(), std::int64_t(padded.size()), "text", {}, padded.data(), {}, about);
+  impl_->put_dataset(path, string_type(padded.size()).id(), std::int64_t(padded.size()), "text", {}, padded.data(), {},
+                     about);
 }
 
 void Writer::texts(const std::string& path, const std::vector<std::string>& values, const About& about) {
@@ -248,7 +269,8 @@ void Writer::texts(const std::string& path, const std::vector<std::string>& valu
   }
   std::string padded(longest * values.size() + 1, '\0');
   for (std::size_t i = 0; i < values.size(); ++i) values[i].copy(padded.data() + i * longest, values[i].size());
-  impl_->put_dataset(path, string_type(longest).id(), std::int64_t(longest), "text", {std::int64_t(values.size())}, padded.data(), {}, about);
+  impl_->put_dataset(path, string_type(longest).id(), std::int64_t(longest), "text", {std::int64_t(values.size())},
+                     padded.data(), {}, about);
 }
 
 void Writer::commit() {
@@ -261,7 +283,8 @@ void Writer::commit() {
   check(open_objects == 1, "{}: {} HDF5 objects are still open at commit()", w.path, open_objects - 1);
   w.file.reset();
   sync_path(w.temporary, O_RDONLY);
-  check(std::rename(w.temporary.c_str(), w.path.c_str()) == 0, "cannot rename '{}' to '{}': {}", w.temporary, w.path, std::strerror(errno));
+  check(std::rename(w.temporary.c_str(), w.path.c_str()) == 0, "cannot rename '{}' to '{}': {}", w.temporary, w.path,
+        std::strerror(errno));
   w.committed = true;
   const fs::path parent = fs::path(w.path).parent_path();
   sync_path(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);

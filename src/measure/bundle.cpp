@@ -22,11 +22,16 @@ std::string utc_now() {
 
 const char* name_of(BundleKind kind) {
   switch (kind) {
-    case BundleKind::train: return "train";
-    case BundleKind::bench: return "bench";
-    case BundleKind::campaign: return "campaign";
-    case BundleKind::profile: return "profile";
-    case BundleKind::plan: break;
+    case BundleKind::train:
+      return "train";
+    case BundleKind::bench:
+      return "bench";
+    case BundleKind::campaign:
+      return "campaign";
+    case BundleKind::profile:
+      return "profile";
+    case BundleKind::plan:
+      break;
   }
   return "plan";
 }
@@ -36,7 +41,8 @@ Bundle::Bundle(std::string path, BundleKind kind) : path_(std::move(path)), kind
   if (parent.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(parent, failed);
-  check(!failed, "cannot make the folder '{}' for the bundle: {}; choose another path", parent.string(), failed.message());
+  check(!failed, "cannot make the folder '{}' for the bundle: {}; choose another path", parent.string(),
+        failed.message());
 }
 
 void Bundle::set(const Provenance& provenance) {
@@ -61,13 +67,16 @@ void Bundle::set_flop_ledger(const std::vector<model::OpCost>& ledger) { flop_le
 
 int Bundle::add_table(const std::string& group, const std::string& name, const std::vector<Column>& columns) {
   check(group == "samples" || group == "telemetry", "a table belongs to 'samples' or 'telemetry', not to '{}'", group);
-  check(!name.empty() && name.find('/') == name.npos && !columns.empty(), "'{}' cannot be a table of {} columns", name, columns.size());
-  for (const Table& t : tables_) check(t.group != group || t.name != name, "the bundle already has a table /{}/{}", group, name);
+  check(!name.empty() && name.find('/') == name.npos && !columns.empty(), "'{}' cannot be a table of {} columns", name,
+        columns.size());
+  for (const Table& t : tables_)
+    check(t.group != group || t.name != name, "the bundle already has a table /{}/{}", group, name);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const Column& c = columns[i];
     check(!c.name.empty() && c.name.find('/') == c.name.npos && !c.units.empty() && !c.description.empty(),
           "column '{}' of table '{}' needs a name without '/', units and a description", c.name, name);
-    for (std::size_t j = 0; j < i; ++j) check(columns[j].name != c.name, "table '{}' has column '{}' twice", name, c.name);
+    for (std::size_t j = 0; j < i; ++j)
+      check(columns[j].name != c.name, "table '{}' has column '{}' twice", name, c.name);
   }
   tables_.push_back({group, name, columns, std::vector<std::vector<double>>(columns.size())});
   return int(tables_.size()) - 1;
@@ -88,9 +97,13 @@ std::span<const double> Bundle::column(int table, const std::string& name) const
   fail("table '{}' has no column '{}'", t.name, name);
 }
 
-void Bundle::set_summary(const std::string& name, double value, const About& about) { scalars_["/summary/" + name] = {value, about}; }
+void Bundle::set_summary(const std::string& name, double value, const About& about) {
+  scalars_["/summary/" + name] = {value, about};
+}
 
-void Bundle::set_derived(const std::string& name, double value, const About& about) { scalars_["/derived/" + name] = {value, about}; }
+void Bundle::set_derived(const std::string& name, double value, const About& about) {
+  scalars_["/derived/" + name] = {value, about};
+}
 
 void Bundle::set_attribute(const std::string& group, const std::string& name, const checkpoint::AttributeValue& value) {
   check(!group.empty() && group[0] == '/', "'{}' must be the path of a group, like /summary", group);
@@ -171,7 +184,9 @@ void Bundle::write(Writer& w, bool complete) const {
   w.attribute("/", "created", created_);
   w.attribute("/", "published", utc_now());
   w.attribute("/", "complete", complete);
-  for (const char* group : {"/provenance", "/hardware", "/config", "/plan", "/samples", "/telemetry", "/derived", "/summary"}) w.group(group);
+  for (const char* group :
+       {"/provenance", "/hardware", "/config", "/plan", "/samples", "/telemetry", "/derived", "/summary"})
+    w.group(group);
   if (has_provenance_) write_provenance(w, provenance_);
   if (has_hardware_) write_hardware(w, hardware_);
   w.text("/config/toml", config_, {"1", "resolved configuration, TOML"});
@@ -184,12 +199,14 @@ void Bundle::write(Writer& w, bool complete) const {
       bytes.push_back(size);
     }
     w.texts("/plan/memory/category", categories, {"1", "what device memory is planned for"});
-    w.dataset("/plan/memory/bytes", DType::i64, {std::int64_t(bytes.size())}, bytes.data(), {"byte", "planned bytes, in the order of category"});
+    w.dataset("/plan/memory/bytes", DType::i64, {std::int64_t(bytes.size())}, bytes.data(),
+              {"byte", "planned bytes, in the order of category"});
   }
   if (!flop_ledger_.empty()) write_ledger(w, flop_ledger_);
   for (const Table& t : tables_) {
     for (std::size_t i = 0; i < t.columns.size(); ++i) {
-      w.reals("/" + t.group + "/" + t.name + "/" + t.columns[i].name, t.values[i], {t.columns[i].units, t.columns[i].description});
+      w.reals("/" + t.group + "/" + t.name + "/" + t.columns[i].name, t.values[i],
+              {t.columns[i].units, t.columns[i].description});
     }
   }
   for (const auto& [path, scalar] : scalars_) w.real(path, scalar.value, scalar.about);
@@ -213,7 +230,9 @@ void Bundle::publish() { publish_as(false); }
 bool Bundle::maybe_publish() {
   const double wait_s = std::max(2.0, 50.0 * last_publish_s_);
   const auto now = std::chrono::steady_clock::now();
-  if (last_publish_ != std::chrono::steady_clock::time_point{} && std::chrono::duration<double>(now - last_publish_).count() < wait_s) return false;
+  if (last_publish_ != std::chrono::steady_clock::time_point{} &&
+      std::chrono::duration<double>(now - last_publish_).count() < wait_s)
+    return false;
   publish();
   return true;
 }

@@ -1,10 +1,10 @@
 // A result bundle: one self-describing HDF5 file a run (docs/bundle.md has the schema).
 //
-// Everything is kept in memory and publish() writes the whole file through checkpoint::Writer (temporary name, fsync, rename):
-// whenever the process dies, the last published file is complete in itself and readable by anything that reads HDF5, with
-// the root attribute complete=0. finish() publishes a last time with complete=1.
-// maybe_publish() is called once a step: it publishes when 2 s and 50 times the last write's duration have passed, so writing
-// takes at most 2 % of the time. Times are wall time; created is UTC.
+// Everything is kept in memory and publish() writes the whole file through checkpoint::Writer (temporary name, fsync,
+// rename): whenever the process dies, the last published file is complete in itself and readable by anything that reads
+// HDF5, with the root attribute complete=0. finish() publishes a last time with complete=1. maybe_publish() is called
+// once a step: it publishes when 2 s and 50 times the last write's duration have passed, so writing takes at most 2 %
+// of the time. Times are wall time; created is UTC.
 #pragma once
 
 #include <chrono>
@@ -53,7 +53,9 @@ class Bundle {
   // Returns what append() takes. Datasets are /<group>/<name>/<column>, f64 (integers are exact to 2^53).
   int add_table(const std::string& group, const std::string& name, const std::vector<Column>& columns);
   void append(int table, std::span<const double> row);
-  void append(int table, std::initializer_list<double> row) { append(table, std::span<const double>(row.begin(), row.size())); }
+  void append(int table, std::initializer_list<double> row) {
+    append(table, std::span<const double>(row.begin(), row.size()));
+  }
   std::int64_t rows(int table) const;
   std::span<const double> column(int table, const std::string& name) const;
 

@@ -50,7 +50,11 @@ Json describe_reals(const Reader& file, const std::string& name, const DatasetIn
     high = std::max(high, v);
   }
   Json j;
-  if (!values.empty()) j = {{"first", number(values.front())}, {"last", number(values.back())}, {"min", number(low)}, {"max", number(high)}};
+  if (!values.empty())
+    j = {{"first", number(values.front())},
+         {"last", number(values.back())},
+         {"min", number(low)},
+         {"max", number(high)}};
   if (not_finite > 0) j["not_finite"] = not_finite;
   return j.is_null() ? Json::object() : j;
 }
@@ -121,16 +125,22 @@ Json summary_of(const std::string& path) {
 std::string dump(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 std::string value_text(const Json& d) {
-  const std::string units = d.contains("units") && to_text(d["units"]) != "1" ? fmt::format(" {}", one_line(to_text(d["units"]))) : "";
+  const std::string units =
+      d.contains("units") && to_text(d["units"]) != "1" ? fmt::format(" {}", one_line(to_text(d["units"]))) : "";
   if (d.contains("value")) {
     const Json& v = d["value"];
-    const std::string text = v.is_number_float() ? fmt::format("{:.6g}", v.get<double>()) : v.is_null() ? "NaN" : to_text(v);
+    const std::string text = v.is_number_float() ? fmt::format("{:.6g}", v.get<double>())
+                             : v.is_null()       ? "NaN"
+                                                 : to_text(v);
     return one_line(text) + units;
   }
   const std::string shape = d["shape"].dump();
   if (d.contains("first")) {
-    const auto real = [&](const char* key) { return d[key].is_null() ? std::string("NaN") : fmt::format("{:.6g}", d[key].get<double>()); };
-    return fmt::format("{} first {}, last {}, min {}, max {}{}", shape, real("first"), real("last"), real("min"), real("max"), units);
+    const auto real = [&](const char* key) {
+      return d[key].is_null() ? std::string("NaN") : fmt::format("{:.6g}", d[key].get<double>());
+    };
+    return fmt::format("{} first {}, last {}, min {}, max {}{}", shape, real("first"), real("last"), real("min"),
+                       real("max"), units);
   }
   return fmt::format("{} {}{}", to_text(d["dtype"]), shape, units);
 }
@@ -138,7 +148,8 @@ std::string value_text(const Json& d) {
 std::string as_text(const Json& j) {
   std::string out = one_line(j["file"].get<std::string>()) + "\n";
   const auto attributes = [&](const Json& values, const char* indent) {
-    for (const auto& [name, value] : values.items()) out += fmt::format("{}{:<24} {}\n", indent, one_line(name), one_line(to_text(value)));
+    for (const auto& [name, value] : values.items())
+      out += fmt::format("{}{:<24} {}\n", indent, one_line(name), one_line(to_text(value)));
   };
   attributes(j["attributes"], "  ");
   std::map<std::string, Json> objects;

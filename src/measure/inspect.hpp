@@ -1,8 +1,9 @@
 // Looking into bundles and checkpoints: what `mylos inspect` and `mylos validate` print.
 //
-// All of it runs in a forked child (checkpoint/isolate.hpp): a file that crashes libhdf5 gives an Error, or for validate() a
-// finding. validate() holds the file against the schema's rules (docs/bundle.md): attributes, groups, units, descriptions, checksums,
-// equal lengths within a table, parsable JSON. An empty list means the file can be trusted.
+// All of it runs in a forked child (checkpoint/isolate.hpp): a file that crashes libhdf5 gives an Error, or for
+// validate() a finding. validate() holds the file against the schema's rules (docs/bundle.md): attributes, groups,
+// units, descriptions, checksums, equal lengths within a table, parsable JSON. An empty list means the file can be
+// trusted.
 #pragma once
 
 #include <string>

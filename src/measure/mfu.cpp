@@ -10,8 +10,8 @@ namespace mylos::measure {
 
 namespace {
 
-// Dense figures: data sheets that print sparse ones (H100, H200) say so in a footnote, and half of each is meant. The first
-// row whose words all occur in the device's name counts, so the more special ones come first.
+// Dense figures: data sheets that print sparse ones (H100, H200) say so in a footnote, and half of each is meant. The
+// first row whose words all occur in the device's name counts, so the more special ones come first.
 struct Row {
   std::vector<std::string_view> words;
   DevicePeak peak;
@@ -20,10 +20,15 @@ struct Row {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows{
       {{"H200", "NVL"}, {"H200 NVL", 835.5e12, 1671e12, 417.5e12, 60e12, 4.8e12, "NVIDIA H200 data sheet, NVL column"}},
-      {{"H200"}, {"H200 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 4.8e12, "NVIDIA H200 data sheet; H100 architecture white paper, table 2"}},
-      {{"H100", "PCIe"}, {"H100 PCIe", 756e12, 1513e12, 378e12, 51.2e12, 2.0e12, "H100 architecture white paper, table 2"}},
-      {{"H100", "HBM3"}, {"H100 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 3.35e12, "H100 architecture white paper, table 2"}},
-      {{"H100", "SXM"}, {"H100 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 3.35e12, "H100 architecture white paper, table 2"}},
+      {{"H200"},
+       {"H200 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 4.8e12,
+        "NVIDIA H200 data sheet; H100 architecture white paper, table 2"}},
+      {{"H100", "PCIe"},
+       {"H100 PCIe", 756e12, 1513e12, 378e12, 51.2e12, 2.0e12, "H100 architecture white paper, table 2"}},
+      {{"H100", "HBM3"},
+       {"H100 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 3.35e12, "H100 architecture white paper, table 2"}},
+      {{"H100", "SXM"},
+       {"H100 SXM", 989.4e12, 1978.9e12, 494.7e12, 66.9e12, 3.35e12, "H100 architecture white paper, table 2"}},
       {{"A100", "SXM", "80GB"}, {"A100 SXM 80 GB", 312e12, 0, 156e12, 19.5e12, 2.039e12, "NVIDIA A100 data sheet"}},
       {{"A100", "SXM", "40GB"}, {"A100 SXM 40 GB", 312e12, 0, 156e12, 19.5e12, 1.555e12, "NVIDIA A100 data sheet"}},
   };
@@ -58,12 +63,15 @@ double peak_of(const DevicePeak& device, DType dtype) {
 }
 
 std::vector<MfuDefinition> mfu_definitions(const model::ModelFlops& flops) {
-  return {{"mfu_causal", "6·P + 6·L·H·h·S FLOPs a token; P: weights in matrix products, without the input embedding", flops.causal},
-          {"mfu_palm", "6·P + 12·L·H·h·S FLOPs a token; P: weights in matrix products, without the input embedding", flops.palm},
+  return {{"mfu_causal", "6·P + 6·L·H·h·S FLOPs a token; P: weights in matrix products, without the input embedding",
+           flops.causal},
+          {"mfu_palm", "6·P + 12·L·H·h·S FLOPs a token; P: weights in matrix products, without the input embedding",
+           flops.palm},
           {"mfu_total", "6·P_all + 12·L·H·h·S FLOPs a token; P_all: all parameters", flops.total}};
 }
 
-std::optional<double> speed_of_light_s(const std::vector<model::OpCost>& ledger, const DevicePeak& device, std::int64_t devices) {
+std::optional<double> speed_of_light_s(const std::vector<model::OpCost>& ledger, const DevicePeak& device,
+                                       std::int64_t devices) {
   check(devices >= 1, "{} devices cannot run a step", devices);
   double seconds = 0;
   for (const model::OpCost& op : ledger) {

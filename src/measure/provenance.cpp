@@ -18,11 +18,16 @@ namespace {
 
 // Settings that change results or speed. No name here may carry a secret: SLURM's and NCCL's are listed one by one.
 constexpr std::string_view kPrefixes[] = {"OMP_", "OPENBLAS_", "KOKKOS_", "MYLOS_", "GOMP_", "DNNL_", "ONEDNN_"};
-constexpr std::string_view kNames[] = {
-    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING",
-    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_NVLS_ENABLE",
-    "NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "SLURM_JOB_ID", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_JOB_PARTITION", "MALLOC_ARENA_MAX",
-    "HDF5_USE_FILE_LOCKING"};
+constexpr std::string_view kNames[] = {"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
+                                       "CUDA_DEVICE_ORDER",    "CUDA_DEVICE_MAX_CONNECTIONS",
+                                       "CUDA_MODULE_LOADING",  "CUBLAS_WORKSPACE_CONFIG",
+                                       "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO",
+                                       "NCCL_PROTO",           "NCCL_IB_DISABLE",
+                                       "NCCL_P2P_DISABLE",     "NCCL_NVLS_ENABLE",
+                                       "NCCL_SOCKET_IFNAME",   "NCCL_DEBUG",
+                                       "SLURM_JOB_ID",         "SLURM_NNODES",
+                                       "SLURM_NTASKS",         "SLURM_JOB_PARTITION",
+                                       "MALLOC_ARENA_MAX",     "HDF5_USE_FILE_LOCKING"};
 
 bool allowed(std::string_view name) {
   for (const std::string_view prefix : kPrefixes)
@@ -42,7 +47,8 @@ Provenance collect_provenance(const std::vector<std::string>& command_line) {
   p.diff = build.dirty ? source_diff() : "";
   p.program_version = build.version;
   p.compiler = build.compiler;
-  p.build_options = "buildtype=" + build.build_type + " device=" + build.device + " kokkos=" + build.kokkos_way + " flags=" + build.compile_flags;
+  p.build_options = "buildtype=" + build.build_type + " device=" + build.device + " kokkos=" + build.kokkos_way +
+                    " flags=" + build.compile_flags;
   for (const auto& [name, value] : build.options) p.build_options += "; " + name + ": " + value;
   for (const auto& [name, version] : build.libraries) p.libraries[name] = version;
   p.libraries["HDF5"] = checkpoint::hdf5_version();

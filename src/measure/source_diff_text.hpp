@@ -1,4 +1,5 @@
-// What the sources differed from their commit by when the program was built ("" when they did not); made by build_stamp.py.
+// What the sources differed from their commit by when the program was built ("" when they did not); made by
+// build_stamp.py.
 #pragma once
 
 namespace mylos::measure {

@@ -1,11 +1,12 @@
 // The series of a training run in a bundle, and what is computed from them.
 //
-//   TrainRecord record(bundle, {.flops = plan.flops_per_token, .device = hardware.device_name, .devices = 1, .storage = DType::bf16});
+//   TrainRecord record(bundle, {.flops = plan.flops_per_token, .device = hardware.device_name, .storage = storage});
 //   record.step({...}); bundle.maybe_publish();      // each step
 //   record.evaluation({...}); record.status("finished"); bundle.finish();
 //
-// Tables are /samples/steps and /samples/evaluation. Before each publish, /summary gets the steady window, tokens/s over that window
-// and as a median with its 95 % interval, and losses; /derived each MFU under its definition's name, or the reason why there is none.
+// Tables are /samples/steps and /samples/evaluation. Before each publish, /summary gets the steady window, tokens/s
+// over that window and as a median with its 95 % interval, and losses; /derived each MFU under its definition's name,
+// or the reason why there is none.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@
 namespace mylos::measure {
 
 struct StepSample {
-  std::int64_t step = 0;          // 1 is the first optimizer step
-  double loss = 0;                // nats a token, mean over the step's valid tokens
-  double grad_norm = 0;           // before clipping
+  std::int64_t step = 0;  // 1 is the first optimizer step
+  double loss = 0;        // nats a token, mean over the step's valid tokens
+  double grad_norm = 0;   // before clipping
   double learning_rate = 0;
   std::int64_t tokens = 0;        // processed in this step, on all devices
   std::int64_t valid_tokens = 0;  // that counted in the loss
@@ -29,16 +30,16 @@ struct StepSample {
 };
 
 struct EvaluationSample {
-  std::int64_t step = 0;  // optimizer steps taken before
-  double loss = 0;        // nats a token on validation data
+  std::int64_t step = 0;     // optimizer steps taken before
+  double loss = 0;           // nats a token on validation data
   double bits_per_byte = 0;  // NaN when the bytes of the text are not known
   std::int64_t tokens = 0;
   double time_s = 0;
 };
 
 struct RunFacts {
-  model::ModelFlops flops{};   // FLOPs a token (plan::MemoryPlan::flops_per_token)
-  std::string device;          // Hardware::device_name
+  model::ModelFlops flops{};  // FLOPs a token (plan::MemoryPlan::flops_per_token)
+  std::string device;         // Hardware::device_name
   std::int64_t devices = 1;
   DType storage = DType::f32;  // which peak MFU is held against
 };

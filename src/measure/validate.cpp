@@ -20,7 +20,8 @@ namespace {
 
 enum class Want { text, integer, flag, group, dataset_text, dataset_texts, dataset_real, dataset_integer };
 
-// The schema as rules. `kinds` lists the kinds of file a rule is for ("*": all); `object` ends in ":name" for an attribute.
+// The schema as rules. `kinds` lists the kinds of file a rule is for ("*": all); `object` ends in ":name" for an
+// attribute.
 struct Rule {
   const char* kinds;
   const char* object;
@@ -69,7 +70,8 @@ constexpr Rule kRules[] = {
 };
 
 constexpr const char* kKinds[] = {"train", "bench", "campaign", "profile", "plan", "checkpoint"};
-constexpr const char* kStepColumns[] = {"step", "loss", "grad_norm", "learning_rate", "tokens", "valid_tokens", "step_time", "data_wait", "tokens_per_s"};
+constexpr const char* kStepColumns[] = {"step",         "loss",      "grad_norm", "learning_rate", "tokens",
+                                        "valid_tokens", "step_time", "data_wait", "tokens_per_s"};
 
 bool applies(const Rule& rule, const std::string& kind) {
   const std::string all = std::string(" ") + rule.kinds + " ";
@@ -89,7 +91,8 @@ class Check {
       if (file_.has_dataset(name)) guarded(name, [&] { dataset(name); });
     for (const char* group : {"/samples", "/telemetry", "/plan", "/provenance"})
       if (file_.has_group(group))
-        for (const std::string& table : file_.groups(group)) guarded(table, [&] { equal_lengths(std::string(group) + "/" + table); });
+        for (const std::string& table : file_.groups(group))
+          guarded(table, [&] { equal_lengths(std::string(group) + "/" + table); });
     if (kind == "train") guarded("/samples/steps", [&] { train(); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
     return std::move(findings_);
@@ -121,16 +124,20 @@ class Check {
 
   void root() {
     const std::string schema = text("/", "schema"), version = text("/", "schema_version"), kind = text("/", "kind");
-    if (schema != "mylos-bundle") error("/:schema", fmt::format("is '{}', not 'mylos-bundle': mylos did not write this file", schema));
+    if (schema != "mylos-bundle")
+      error("/:schema", fmt::format("is '{}', not 'mylos-bundle': mylos did not write this file", schema));
     if (version.rfind("1.", 0) != 0) error("/:schema_version", fmt::format("is '{}'; this program knows 1.x", version));
-    if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) error("/:kind", fmt::format("is '{}', which is no kind of bundle", kind));
+    if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds))
+      error("/:kind", fmt::format("is '{}', which is no kind of bundle", kind));
     const std::string created = text("/", "created");
-    if (created.size() != 20 || created[10] != 'T' || created.back() != 'Z') error("/:created", fmt::format("'{}' is not a UTC time like 2026-12-01T12:00:00Z", created));
+    if (created.size() != 20 || created[10] != 'T' || created.back() != 'Z')
+      error("/:created", fmt::format("'{}' is not a UTC time like 2026-12-01T12:00:00Z", created));
     guarded("/", [&] {
       const Attributes all = file_.attributes("/");
       const auto complete = all.find("complete");
       if (complete == all.end() || !std::holds_alternative<bool>(complete->second)) return;  // the rules report it
-      if (!std::get<bool>(complete->second)) warning("/:complete", "is 0: the run was still going, was stopped or was killed; what is here is what it had");
+      if (!std::get<bool>(complete->second))
+        warning("/:complete", "is 0: the run was still going, was stopped or was killed; what is here is what it had");
     });
   }
 
@@ -160,8 +167,9 @@ class Check {
       const DatasetInfo info = file_.info(object);
       const bool ok = rule.want == Want::dataset_text    ? info.is_text && info.shape.empty()
                       : rule.want == Want::dataset_texts ? info.is_text && info.shape.size() == 1
-                      : rule.want == Want::dataset_real  ? !info.is_text && info.dtype == DType::f64 && info.shape.empty()
-                                                         : !info.is_text && info.dtype == DType::i64 && info.shape.empty();
+                      : rule.want == Want::dataset_real
+                          ? !info.is_text && info.dtype == DType::f64 && info.shape.empty()
+                          : !info.is_text && info.dtype == DType::i64 && info.shape.empty();
       if (!ok) error(object, "dataset has the wrong type or shape");
     });
   }
@@ -172,7 +180,8 @@ class Check {
       if (info.text(key).empty()) error(name + ":" + key, "every dataset needs this attribute, a text");
     if (!info.text("sha256").empty()) file_.verify(name);
     const bool in_tables = name.rfind("/samples/", 0) == 0 || name.rfind("/telemetry/", 0) == 0;
-    if (in_tables && (info.is_text || info.dtype != DType::f64 || info.shape.size() != 1)) error(name, "a series must be f64 with one dimension");
+    if (in_tables && (info.is_text || info.dtype != DType::f64 || info.shape.size() != 1))
+      error(name, "a series must be f64 with one dimension");
     if (info.is_text && info.bytes() <= (64 << 20))
       for (const std::string& value : file_.texts(name))
         if (!is_utf8(value)) error(name, "text is not UTF-8");
@@ -196,16 +205,19 @@ class Check {
 
   void train() {
     for (const char* column : kStepColumns)
-      if (!file_.has_dataset(std::string("/samples/steps/") + column)) error(std::string("/samples/steps/") + column, "dataset is missing");
+      if (!file_.has_dataset(std::string("/samples/steps/") + column))
+        error(std::string("/samples/steps/") + column, "dataset is missing");
     if (!file_.has_dataset("/samples/steps/step")) return;
     const std::vector<double> steps = file_.reals("/samples/steps/step");
     for (std::size_t i = 1; i < steps.size(); ++i) {
       if (steps[i] > steps[i - 1]) continue;
-      error("/samples/steps/step", fmt::format("row {} is step {}, after step {}: steps must rise", i, steps[i], steps[i - 1]));
+      error("/samples/steps/step",
+            fmt::format("row {} is step {}, after step {}: steps must rise", i, steps[i], steps[i - 1]));
       break;
     }
     if (steps.empty()) warning("/samples/steps", "no step was recorded");
-    if (!steps.empty() && !file_.has_dataset("/summary/tokens_per_s")) error("/summary/tokens_per_s", "dataset is missing");
+    if (!steps.empty() && !file_.has_dataset("/summary/tokens_per_s"))
+      error("/summary/tokens_per_s", "dataset is missing");
   }
 
   void parsable(const char* name) {
@@ -222,11 +234,13 @@ std::vector<Finding> validate(const std::string& path) {
   try {
     const std::string answer = checkpoint::run_isolated(path, checkpoint::reading_limit_s(path), [&] {
       Json all = Json::array();
-      for (const Finding& f : Check(path).run()) all.push_back({{"error", f.error}, {"where", f.where}, {"what", f.what}});
+      for (const Finding& f : Check(path).run())
+        all.push_back({{"error", f.error}, {"where", f.where}, {"what", f.what}});
       return all.dump(-1, ' ', false, Json::error_handler_t::replace);
     });
     std::vector<Finding> findings;
-    for (const Json& f : Json::parse(answer)) findings.push_back({f["error"].get<bool>(), f["where"].get<std::string>(), f["what"].get<std::string>()});
+    for (const Json& f : Json::parse(answer))
+      findings.push_back({f["error"].get<bool>(), f["where"].get<std::string>(), f["what"].get<std::string>()});
     return findings;
   } catch (const Error& e) {
     return {{true, "/", e.what()}};

@@ -1,4 +1,5 @@
-// Files that somebody made to hurt, or that a disk did: each must give an Error, quickly and without a large allocation.
+// Files that somebody made to hurt, or that a disk did: each must give an Error, quickly and without a large
+// allocation.
 #include <hdf5.h>
 
 #include <cstring>
@@ -72,7 +73,8 @@ TEST(Hostile, CutAtManyLengths) {
   for (const std::size_t n : lengths) {
     test::write_file(path, {whole.begin(), whole.begin() + std::ptrdiff_t(n)});
     const std::string message = error_of([&] { read_all(path); });
-    EXPECT_TRUE(message.find("cut off") != std::string::npos || message.find("not an HDF5 file") != std::string::npos) << n << ": " << message;
+    EXPECT_TRUE(message.find("cut off") != std::string::npos || message.find("not an HDF5 file") != std::string::npos)
+        << n << ": " << message;
   }
 }
 
@@ -127,7 +129,8 @@ TEST(Hostile, AbsurdSizesAreRefusedBeforeTheyAreAllocated) {
   const TemporaryFolder folder;
   const std::string path = folder / "x.h5";
   const hsize_t huge = hsize_t(1) << 40;
-  make(path, [&](hid_t file) { H5Dclose(dataset(file, "x", H5T_IEEE_F64LE, {huge})); });  // never written: takes no room
+  make(path,
+       [&](hid_t file) { H5Dclose(dataset(file, "x", H5T_IEEE_F64LE, {huge})); });  // never written: takes no room
   EXPECT_CONTAINS(error_of([&] { read_all(path); }), "more than the file's");
   make(path, [&](hid_t file) { H5Dclose(dataset(file, "x", H5T_IEEE_F64LE, {hsize_t(1) << 31, hsize_t(1) << 20})); });
   EXPECT_CONTAINS(error_of([&] { read_all(path); }), "more than the file's");

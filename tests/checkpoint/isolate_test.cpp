@@ -18,7 +18,8 @@ TEST(Isolate, HandsTheTextBack) {
 }
 
 TEST(Isolate, ThrowsWhatTheWorkThrew) {
-  EXPECT_EQ(error_of([] { run_isolated("f", 30, []() -> std::string { fail("value {} is above {}", 3, 2); }); }), "value 3 is above 2");
+  EXPECT_EQ(error_of([] { run_isolated("f", 30, []() -> std::string { fail("value {} is above {}", 3, 2); }); }),
+            "value 3 is above 2");
 }
 
 TEST(Isolate, ACrashIsAnError) {

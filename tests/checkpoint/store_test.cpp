@@ -75,15 +75,18 @@ TEST(Store, ChecksumIsSha256OfTheElements) {
   Writer w(folder / "a.h5");
   w.dataset("/abc", DType::u8, {3}, "abc", kAbout);
   w.commit();
-  EXPECT_EQ(Reader(folder / "a.h5").info("/abc").text("sha256"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(Reader(folder / "a.h5").info("/abc").text("sha256"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(Store, EveryDtypeAndShapeComesBackToTheBit) {
   const TemporaryFolder folder;
   std::mt19937_64 random(test::test_seed());
   // Shapes around the chunk (4 MiB) and slice (8 MiB) sizes, rows longer than a chunk, rank 0 to 4.
-  const std::vector<std::vector<std::int64_t>> shapes{{}, {1}, {7, 3}, {3, 1, 5, 2}, {2'097'153 + 11}, {1031, 4099}, {3, 1'500'001}, {2, 0, 3}};
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32}) {
+  const std::vector<std::vector<std::int64_t>> shapes{
+      {}, {1}, {7, 3}, {3, 1, 5, 2}, {2'097'153 + 11}, {1031, 4099}, {3, 1'500'001}, {2, 0, 3}};
+  for (const DType dtype :
+       {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32}) {
     for (const auto& shape : shapes) {
       const std::int64_t n = std::accumulate(shape.begin(), shape.end(), std::int64_t(1), std::multiplies<>());
       if (n > 3'000'000 && dtype != DType::bf16 && dtype != DType::f32) continue;
@@ -98,11 +101,14 @@ TEST(Store, EveryDtypeAndShapeComesBackToTheBit) {
         Writer w(path);
         w.dataset("/whole", dtype, shape, bytes.data(), kAbout);
         std::int64_t expected = 0;
-        w.dataset("/sliced", dtype, shape, [&](std::int64_t first, std::int64_t count, void* out) {
-          EXPECT_EQ(first, expected);
-          expected = first + count;
-          std::memcpy(out, bytes.data() + std::size_t(first) * size, std::size_t(count) * size);
-        }, kAbout);
+        w.dataset(
+            "/sliced", dtype, shape,
+            [&](std::int64_t first, std::int64_t count, void* out) {
+              EXPECT_EQ(first, expected);
+              expected = first + count;
+              std::memcpy(out, bytes.data() + std::size_t(first) * size, std::size_t(count) * size);
+            },
+            kAbout);
         EXPECT_EQ(expected, n);
         w.commit();
       }
@@ -164,7 +170,11 @@ TEST(Store, SaysWhatCannotBeWritten) {
   w.real("/x", 1, kAbout);
   EXPECT_CONTAINS(error_of([&] { w.real("/x", 1, kAbout); }), "cannot create dataset '/x'");
   // An error in the fill reaches the caller and leaves no file.
-  EXPECT_CONTAINS(error_of([&] { w.dataset("/y", DType::f64, {2}, [](auto, auto, void*) { fail("no data"); }, kAbout); }), "no data");
+  EXPECT_CONTAINS(error_of([&] {
+                    w.dataset(
+                        "/y", DType::f64, {2}, [](auto, auto, void*) { fail("no data"); }, kAbout);
+                  }),
+                  "no data");
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ TEST(Weights, NamesWhatDoesNotFitTheModel) {
   const DrainWeight ignore = [](std::size_t, std::int64_t, std::int64_t, const void*) {};
   auto other = m.infos;
   other[0].shape = {96, 517};
-  EXPECT_CONTAINS(error_of([&] { r.read(other, ignore); }), "'embedding.weight' is bf16[517, 96], the model wants bf16[96, 517]");
+  EXPECT_CONTAINS(error_of([&] { r.read(other, ignore); }),
+                  "'embedding.weight' is bf16[517, 96], the model wants bf16[96, 517]");
   other = m.infos;
   other[2].dtype = DType::bf16;
   EXPECT_CONTAINS(error_of([&] { r.read(other, ignore); }), "norm.weight");
@@ -100,7 +101,8 @@ TEST(Weights, ADamagedTensorIsAnError) {
   *at ^= 1;
   test::write_file(path, bytes);
   const WeightsReader r(path);
-  EXPECT_CONTAINS(error_of([&] { r.read(m.infos, [](std::size_t, std::int64_t, std::int64_t, const void*) {}); }), "embedding.weight");
+  EXPECT_CONTAINS(error_of([&] { r.read(m.infos, [](std::size_t, std::int64_t, std::int64_t, const void*) {}); }),
+                  "embedding.weight");
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ void read_all(const std::string& path, std::size_t file_bytes) {
       const checkpoint::DatasetInfo info = file.info(name);
       require(info.bytes() >= 0 && std::size_t(info.bytes()) <= file_bytes);
       file.verify(name);
-      if (info.is_text) file.texts(name);
-      else if (info.dtype == DType::f64) file.reals(name);
+      if (info.is_text)
+        file.texts(name);
+      else if (info.dtype == DType::f64)
+        file.reals(name);
     } catch (const Error&) {  // one damaged object must not hide the others
     }
   }

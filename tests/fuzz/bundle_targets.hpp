@@ -6,8 +6,8 @@
 
 namespace mylos::fuzz {
 
-// Reads everything in an HDF5 file of these bytes; Errors are expected, nothing else is. In this process, without the child
-// that protects a user, so that a fault in our own code is seen.
+// Reads everything in an HDF5 file of these bytes; Errors are expected, nothing else is. In this process, without the
+// child that protects a user, so that a fault in our own code is seen.
 void bundle(std::span<const std::byte> input);
 
 }  // namespace mylos::fuzz

@@ -65,7 +65,8 @@ TEST(Inspect, WeightFilesToo) {
   const TemporaryFolder folder;
   const std::string path = folder / "w.h5";
   const float values[6] = {};
-  checkpoint::write_weights(path, {{"norm.weight", DType::f32, {2, 3}}}, std::vector<const void*>{values}, {7, "[model]\n", {}});
+  checkpoint::write_weights(path, {{"norm.weight", DType::f32, {2, 3}}}, std::vector<const void*>{values},
+                            {7, "[model]\n", {}});
   EXPECT_TRUE(validate(path).empty());
   const Json j = Json::parse(inspect_json(path));
   EXPECT_EQ(j["attributes"]["kind"], "checkpoint");
@@ -88,9 +89,10 @@ TEST(Inspect, ATextCannotSteerTheTerminal) {
 TEST(Validate, NamesEveryMissingPart) {
   const TemporaryFolder folder;
   const std::string path = folder / "run.h5";
-  for (const char* object : {"/provenance", "/hardware", "/config", "/plan", "/samples", "/telemetry", "/derived", "/summary", "/samples/steps",
-                             "/samples/evaluation", "/config/toml", "/plan/json", "/provenance/diff", "/provenance/command_line",
-                             "/samples/steps/loss", "/samples/steps/step", "/summary/tokens_per_s"}) {
+  for (const char* object :
+       {"/provenance", "/hardware", "/config", "/plan", "/samples", "/telemetry", "/derived", "/summary",
+        "/samples/steps", "/samples/evaluation", "/config/toml", "/plan/json", "/provenance/diff",
+        "/provenance/command_line", "/samples/steps/loss", "/samples/steps/step", "/summary/tokens_per_s"}) {
     write_bundle(path);
     alter(path, [&](hid_t file) { H5Ldelete(file, object, H5P_DEFAULT); });
     EXPECT_TRUE(has_error(validate(path), object, "missing")) << object;
@@ -100,7 +102,9 @@ TEST(Validate, NamesEveryMissingPart) {
     alter(path, [&](hid_t file) { H5Adelete(file, name); });
     const std::string where = std::string("/:") + name;
     const auto findings = validate(path);
-    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.error && f.where == where; })) << name;
+    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+      return f.error && f.where == where;
+    })) << name;
   }
   for (const char* name : {"units", "description", "sha256", "dtype"}) {
     write_bundle(path);
@@ -149,7 +153,8 @@ TEST(Validate, FindsUnequalLengthsWrongTypesAndBadJson) {
   EXPECT_TRUE(has_error(f, "/:schema_version", "'2.0.0'"));
   EXPECT_TRUE(has_error(f, "/:created", "'yesterday'"));
   EXPECT_TRUE(has_error(f, "/:complete", "wrong type"));
-  EXPECT_TRUE(has_error(f, "/samples/steps/step", "2 of the same table") || has_error(f, "/samples/steps/step", "rows"));
+  EXPECT_TRUE(has_error(f, "/samples/steps/step", "2 of the same table") ||
+              has_error(f, "/samples/steps/step", "rows"));
   EXPECT_TRUE(has_error(f, "/samples/steps/step", "steps must rise"));
   EXPECT_TRUE(has_error(f, "/samples/steps/words", "must be f64"));
   EXPECT_TRUE(has_error(f, "/telemetry/gpu/power", "rows"));

@@ -26,8 +26,8 @@ TEST(Mfu, KnownDevicesHaveDensePeaks) {
 }
 
 TEST(Mfu, AnUnknownDeviceHasNone) {
-  for (const char* name : {"", "Intel(R) Xeon(R) Processor", "NVIDIA GeForce RTX 4090", "NVIDIA H20", "NVIDIA H800", "NVIDIA H100",
-                           "NVIDIA H200 MIG 1g.18gb", "AMD Instinct MI300X"})
+  for (const char* name : {"", "Intel(R) Xeon(R) Processor", "NVIDIA GeForce RTX 4090", "NVIDIA H20", "NVIDIA H800",
+                           "NVIDIA H100", "NVIDIA H200 MIG 1g.18gb", "AMD Instinct MI300X"})
     EXPECT_FALSE(device_peak(name)) << name;
 }
 
@@ -88,7 +88,8 @@ TEST(MedianInterval, IsTheMedianAndDeterministic) {
   EXPECT_THROW(median_interval(std::vector<double>{1, NAN}), Error);
 }
 
-// The interval must hold the true median in about 95 % of samples: within five standard errors of 300 trials, both methods.
+// The interval must hold the true median in about 95 % of samples: within five standard errors of 300 trials, both
+// methods.
 TEST(MedianInterval, CoversTheTrueMedian) {
   std::mt19937_64 random(test::test_seed());
   for (const std::size_t n : {41u, 2500u}) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <random>
 
+#include "base/error.hpp"
 #include "checkpoint/temporary_folder.hpp"
 #include "measure/sample_bundle.hpp"
 #include "support/host_tensor.hpp"
@@ -22,8 +23,11 @@ struct Outcome {
   std::string output;
 };
 
+std::string quoted(const std::string& path) { return fmt::format("'{}'", path); }
+
 Outcome run_report(const std::string& arguments) {
-  const std::string command = std::string("'") + MYLOS_REPORT_PYTHON + "' '" + MYLOS_REPORT + "' " + arguments + " 2>&1";
+  const std::string command =
+      std::string("'") + MYLOS_REPORT_PYTHON + "' '" + MYLOS_REPORT + "' " + arguments + " 2>&1";
   Outcome outcome{-1, ""};
   std::FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return outcome;
@@ -53,22 +57,31 @@ TEST(Report, HasTheBundlesNumbers) {
     SampleBundle s(path);
     for (std::int64_t i = 1; i <= 400; ++i) {
       const double fall = 2.2 + 6.1 * std::exp(-double(i) / 60);
-      s.record->step({.step = i, .loss = fall + 0.06 * noise(random), .grad_norm = 0.4 + 3 * std::exp(-double(i) / 30) * (1 + 0.2 * std::abs(noise(random))),
-                      .learning_rate = 1e-3 * (i < 40 ? double(i) / 40 : 0.55 + 0.45 * std::cos(3.14 * double(i - 40) / 360)), .tokens = 4096,
-                      .valid_tokens = 4096, .step_time_s = (i <= 3 ? 1.2 : 0.44) + 0.01 * std::abs(noise(random)), .data_wait_s = 0.001});
-      if (i % 50 == 0) s.record->evaluation({.step = i, .loss = fall + 0.03, .bits_per_byte = fall / 2, .tokens = 65536, .time_s = 2});
+      s.record->step(
+          {.step = i,
+           .loss = fall + 0.06 * noise(random),
+           .grad_norm = 0.4 + 3 * std::exp(-double(i) / 30) * (1 + 0.2 * std::abs(noise(random))),
+           .learning_rate = 1e-3 * (i < 40 ? double(i) / 40 : 0.55 + 0.45 * std::cos(3.14 * double(i - 40) / 360)),
+           .tokens = 4096,
+           .valid_tokens = 4096,
+           .step_time_s = (i <= 3 ? 1.2 : 0.44) + 0.01 * std::abs(noise(random)),
+           .data_wait_s = 0.001});
+      if (i % 50 == 0)
+        s.record->evaluation({.step = i, .loss = fall + 0.03, .bits_per_byte = fall / 2, .tokens = 65536, .time_s = 2});
     }
     s.record->status("finished");
     s.bundle.finish();
   }
-  const Outcome o = run_report("'" + path + "' --out '" + folder / "out" + "'");
+  const Outcome o = run_report(quoted(path) + " --out " + quoted(folder / "out"));
   ASSERT_EQ(o.code, 0) << o.output;
   const std::string report = text_of(folder / "out/report.md");
-  for (const char* part : {"400 steps", "`mfu_causal`", "989.4 TFLOP/s", "| weights |", "dim = 64", "tokens/s over the steady window", "loss.png",
-                           "throughput.png", "optimization.png", "bits per byte"})
+  for (const char* part :
+       {"400 steps", "`mfu_causal`", "989.4 TFLOP/s", "| weights |", "dim = 64", "tokens/s over the steady window",
+        "loss.png", "throughput.png", "optimization.png", "bits per byte"})
     EXPECT_CONTAINS(report, part);
   EXPECT_EQ(report.find("is not complete"), std::string::npos);
-  for (const char* figure : {"loss.png", "throughput.png", "optimization.png"}) EXPECT_TRUE(is_png(folder / "out/" + figure)) << figure;
+  for (const char* figure : {"loss.png", "throughput.png", "optimization.png"})
+    EXPECT_TRUE(is_png(folder / "out/" + figure)) << figure;
 }
 
 TEST(Report, SaysThatARunIsNotComplete) {
@@ -77,7 +90,7 @@ TEST(Report, SaysThatARunIsNotComplete) {
     SampleBundle s(folder / "run.h5", "Some CPU | with a bar");
     s.steps(1, steps);
     s.bundle.publish();
-    const Outcome o = run_report("'" + folder / "run.h5" + "'");
+    const Outcome o = run_report(quoted(folder / "run.h5"));
     ASSERT_EQ(o.code, 0) << o.output;
     const std::string report = text_of(folder / "run/report.md");
     EXPECT_CONTAINS(report, "is not complete");
@@ -103,18 +116,18 @@ TEST(Report, RefusesWhatItCannotTrust) {
   auto changed = bytes;
   changed[std::size_t(at - bytes.begin())] ^= 1;
   test::write_file(path, changed);
-  EXPECT_EQ(run_report("'" + path + "'").code, 1);
+  EXPECT_EQ(run_report(quoted(path)).code, 1);
   EXPECT_FALSE(std::filesystem::exists(folder / "run/report.md"));
   test::write_file(path, {bytes.begin(), bytes.begin() + std::ptrdiff_t(bytes.size() / 2)});
-  Outcome o = run_report("'" + path + "'");
+  Outcome o = run_report(quoted(path));
   EXPECT_EQ(o.code, 1);
   EXPECT_CONTAINS(o.output, "cannot be read");
-  o = run_report("'" + folder / "absent.h5" + "'");
+  o = run_report(quoted(folder / "absent.h5"));
   EXPECT_EQ(o.code, 1);
   EXPECT_EQ(o.output.find("Traceback"), std::string::npos);
   Bundle other(path, BundleKind::bench);
   other.finish();
-  o = run_report("'" + path + "'");
+  o = run_report(quoted(path));
   EXPECT_EQ(o.code, 1);
   EXPECT_CONTAINS(o.output, "of kind 'bench'");
 }

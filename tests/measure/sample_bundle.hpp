@@ -13,7 +13,8 @@ struct SampleBundle {
   measure::Bundle bundle;
   std::optional<measure::TrainRecord> record;
 
-  explicit SampleBundle(const std::string& path, const std::string& device = "NVIDIA H200") : bundle(path, measure::BundleKind::train) {
+  explicit SampleBundle(const std::string& path, const std::string& device = "NVIDIA H200")
+      : bundle(path, measure::BundleKind::train) {
     bundle.set(measure::collect_provenance({"mylos", "train", "configs/debug.toml"}));
     measure::Hardware hardware = measure::collect_hardware();
     hardware.device_name = device;
@@ -22,13 +23,20 @@ struct SampleBundle {
     bundle.set_plan("{\"total_bytes\": 3072}", {{"weights", 1024}, {"gradients", 2048}});
     bundle.set_flop_ledger({{"matmul/qkv", model::Phase::forward, 2, 1e12, 1e9, DType::bf16},
                             {"attention", model::Phase::backward, 2, 3e12, 1e9, DType::bf16}});
-    record.emplace(bundle, measure::RunFacts{.flops = {48e9, 51e9, 54e9}, .device = device, .devices = 1, .storage = DType::bf16});
+    record.emplace(
+        bundle, measure::RunFacts{.flops = {48e9, 51e9, 54e9}, .device = device, .devices = 1, .storage = DType::bf16});
   }
 
   void steps(std::int64_t first, std::int64_t end) {
     for (std::int64_t s = first; s <= end; ++s) {
-      record->step({.step = s, .loss = 5.0 / std::sqrt(double(s)), .grad_norm = 1.0, .learning_rate = 1e-3, .tokens = 4096, .valid_tokens = 4000,
-                    .step_time_s = s <= 3 ? 4.0 : 0.5, .data_wait_s = 0.05});
+      record->step({.step = s,
+                    .loss = 5.0 / std::sqrt(double(s)),
+                    .grad_norm = 1.0,
+                    .learning_rate = 1e-3,
+                    .tokens = 4096,
+                    .valid_tokens = 4000,
+                    .step_time_s = s <= 3 ? 4.0 : 0.5,
+                    .data_wait_s = 0.05});
     }
   }
 };

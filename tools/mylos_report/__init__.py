@@ -1,1 +1,1 @@
-"""Reports from mylos bundles: bundle.py reads and verifies, figures.py draws, markdown.py writes, main.py is the command."""
+"""Reports from bundles: bundle.py reads and verifies, figures.py draws, markdown.py writes, main.py is the command."""

@@ -75,7 +75,9 @@ class Bundle:
             item.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values)
         found = hashlib.sha256(values.tobytes()).hexdigest()
         if about.get("sha256") != found:
-            raise BundleError(f"'{self.path}': '{where}' is damaged: its SHA-256 is {found}, the file states {about.get('sha256')}")
+            raise BundleError(
+                f"'{self.path}': '{where}' is damaged: its SHA-256 is {found}, the file states {about.get('sha256')}"
+            )
         self.datasets[where] = values
         self.about[where] = about
 
@@ -93,13 +95,18 @@ class Bundle:
 
     def texts(self, path):
         values = self.datasets.get(path)
-        return [_text(v) for v in values] if values is not None and values.ndim == 1 and values.dtype.kind == "S" else []
+        return (
+            [_text(v) for v in values] if values is not None and values.ndim == 1 and values.dtype.kind == "S" else []
+        )
 
     def table(self, path):
         """Columns of one table of series, by name."""
         start = path + "/"
-        return {name[len(start):]: values for name, values in self.datasets.items()
-                if name.startswith(start) and values.ndim == 1 and values.dtype.kind == "f"}
+        return {
+            name[len(start) :]: values
+            for name, values in self.datasets.items()
+            if name.startswith(start) and values.ndim == 1 and values.dtype.kind == "f"
+        }
 
     def config(self):
         try:

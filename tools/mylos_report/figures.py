@@ -1,4 +1,4 @@
-"""The figures of a train report. Each function returns the name of the file it wrote, or None when there is nothing to draw."""
+"""The figures of a train report. Each function returns the name of its file, or None with nothing to draw."""
 
 import matplotlib
 
@@ -56,17 +56,47 @@ def loss(steps, evaluation, folder):
         figure, axes = plt.subplots(figsize=(7.2, 4.2))
         width = max(1, len(y) // 40) | 1
         many = width >= 5
-        axes.plot(x, y, color=BLUE, linewidth=0.8 if many else 1.6, alpha=0.3 if many else 1,
-                  marker="o" if len(y) == 1 else None, label=None if many else "training")
+        axes.plot(
+            x,
+            y,
+            color=BLUE,
+            linewidth=0.8 if many else 1.6,
+            alpha=0.3 if many else 1,
+            marker="o" if len(y) == 1 else None,
+            label=None if many else "training",
+        )
         if many:
-            axes.plot(x, rolling(y, width, np.nanmean), color=BLUE, linewidth=1.8, label=f"training (mean of {width} steps; raw: pale)")
+            axes.plot(
+                x,
+                rolling(y, width, np.nanmean),
+                color=BLUE,
+                linewidth=1.8,
+                label=f"training (mean of {width} steps; raw: pale)",
+            )
         valid = np.isfinite(evaluation.get("loss", np.array([])))
         if valid.any():
             ex, ey = evaluation["step"][valid], evaluation["loss"][valid]
-            axes.plot(ex, ey, color=ORANGE, linewidth=1.4, marker="o", markersize=4.5, markeredgecolor="white", markeredgewidth=0.8,
-                      label="validation", zorder=3)
-            axes.annotate(f"{ey[-1]:.3f}", (ex[-1], ey[-1]), textcoords="offset points", xytext=(4, 7), color=ORANGE, fontweight="bold",
-                          ha="right" if len(ex) > 1 else "left")
+            axes.plot(
+                ex,
+                ey,
+                color=ORANGE,
+                linewidth=1.4,
+                marker="o",
+                markersize=4.5,
+                markeredgecolor="white",
+                markeredgewidth=0.8,
+                label="validation",
+                zorder=3,
+            )
+            axes.annotate(
+                f"{ey[-1]:.3f}",
+                (ex[-1], ey[-1]),
+                textcoords="offset points",
+                xytext=(4, 7),
+                color=ORANGE,
+                fontweight="bold",
+                ha="right" if len(ex) > 1 else "left",
+            )
         axes.set(title="Loss", xlabel="optimizer step", ylabel="cross entropy (nats per token)")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         # A single outlier must not flatten the curve.
@@ -95,12 +125,23 @@ def throughput(steps, summary, folder):
         median, low, high = (summary.get("tokens_per_s_median" + end_) for end_ in ("", "_low", "_high"))
         if median is not None and first is not None and 0 <= first < end <= len(x):
             inside = (x[int(first)], x[int(end) - 1])
-            axes.plot(inside, (median, median), color="#1a202c", linewidth=1.3, linestyle="--", zorder=4,
-                      label=f"steady median {median:,.0f} (95 %: {low:,.0f} to {high:,.0f})")
+            axes.plot(
+                inside,
+                (median, median),
+                color="#1a202c",
+                linewidth=1.3,
+                linestyle="--",
+                zorder=4,
+                label=f"steady median {median:,.0f} (95 %: {low:,.0f} to {high:,.0f})",
+            )
             axes.fill_between(inside, low, high, color=GREY, alpha=0.25, linewidth=0)
             if first > 0:
                 axes.axvspan(0, x[int(first) - 1], color="#edf2f7", linewidth=0, zorder=0)
-        axes.set(title="Throughput", xlabel=f"training time ({unit}; evaluation left out, warm-up shaded)", ylabel="tokens per second")
+        axes.set(
+            title="Throughput",
+            xlabel=f"training time ({unit}; evaluation left out, warm-up shaded)",
+            ylabel="tokens per second",
+        )
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_ylim(0, 1.25 * np.percentile(rate, 99.5))
         axes.set_xlim(left=0)
@@ -120,7 +161,9 @@ def optimization(steps, folder):
         width = max(1, len(norm) // 40) | 1
         lower.plot(steps["step"], norm, color=ORANGE, linewidth=0.8, alpha=0.35 if width >= 3 else 1)
         if width >= 3 and np.isfinite(norm).all():
-            lower.plot(steps["step"], rolling(norm, width), color=ORANGE, linewidth=1.6, label=f"median of {width} steps")
+            lower.plot(
+                steps["step"], rolling(norm, width), color=ORANGE, linewidth=1.6, label=f"median of {width} steps"
+            )
             lower.legend(loc="upper right")
         if np.isfinite(norm).any():
             lower.set_yscale("log")

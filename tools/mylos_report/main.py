@@ -18,24 +18,41 @@ def draw(bundle, folder):
     for name, table in (("steps", steps), ("evaluation", evaluation)):
         if len({len(v) for v in table.values()}) > 1:
             raise BundleError(f"'{bundle.path}': the columns of /samples/{name} differ in length")
-    summary = {n: bundle.number("/summary/" + n) for n in (
-        "steady_window_first", "steady_window_end", "tokens_per_s_median", "tokens_per_s_median_low", "tokens_per_s_median_high")}
-    drawn = {"loss": figures.loss(steps, evaluation, folder), "throughput": figures.throughput(steps, summary, folder),
-             "optimization": figures.optimization(steps, folder)}
+    summary = {
+        n: bundle.number("/summary/" + n)
+        for n in (
+            "steady_window_first",
+            "steady_window_end",
+            "tokens_per_s_median",
+            "tokens_per_s_median_low",
+            "tokens_per_s_median_high",
+        )
+    }
+    drawn = {
+        "loss": figures.loss(steps, evaluation, folder),
+        "throughput": figures.throughput(steps, summary, folder),
+        "optimization": figures.optimization(steps, folder),
+    }
     return {name: file for name, file in drawn.items() if file}
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="report", description="Verifies a train bundle and writes report.md with figures from it.")
+    parser = argparse.ArgumentParser(
+        prog="report", description="Verifies a train bundle and writes report.md with figures from it."
+    )
     parser.add_argument("bundle", type=pathlib.Path, help="HDF5 file that `mylos train` wrote")
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the report (default: the bundle's path without suffix)")
+    parser.add_argument(
+        "--out", type=pathlib.Path, help="folder of the report (default: the bundle's path without suffix)"
+    )
     arguments = parser.parse_args()
     folder = arguments.out or arguments.bundle.with_suffix("")
     try:
         bundle = Bundle(arguments.bundle)
         kind = bundle.attribute("/", "kind")
         if kind != "train":
-            raise BundleError(f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles (see it with: mylos inspect)")
+            raise BundleError(
+                f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles (see it with: mylos inspect)"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         text = markdown.report(bundle, draw(bundle, folder))
         (folder / "report.md").write_text(text)

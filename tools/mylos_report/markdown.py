@@ -55,16 +55,26 @@ def points(count, most):
 
 def summary_lines(bundle, steps, evaluation, summary):
     done = len(steps["step"])
-    lines = [f"{done:,} steps, {summary.get('tokens', 0):,.0f} tokens, {duration(float(np.sum(steps['step_time'])))} of training."]
+    lines = [
+        f"{done:,} steps, {summary.get('tokens', 0):,.0f} tokens, "
+        f"{duration(float(np.sum(steps['step_time'])))} of training."
+    ]
     if done:
-        lines.append(f"Training loss {real(summary.get('train_loss_last_10_mean'))} (mean of the last {min(10, done)} steps).")
+        lines.append(
+            f"Training loss {real(summary.get('train_loss_last_10_mean'))} (mean of the last {min(10, done)} steps)."
+        )
     if len(evaluation.get("step", [])):
         bits = summary.get("validation_bits_per_byte_last")
-        lines.append(f"Validation loss {real(summary.get('validation_loss_last'))} nats per token"
-                     + (f", {bits:.3f} bits per byte." if bits is not None and math.isfinite(bits) else "."))
+        lines.append(
+            f"Validation loss {real(summary.get('validation_loss_last'))} nats per token"
+            + (f", {bits:.3f} bits per byte." if bits is not None and math.isfinite(bits) else ".")
+        )
     if "tokens_per_s" in summary:
-        lines.append(f"**{summary['tokens_per_s']:,.0f} tokens/s** over the steady window (median of steps {summary['tokens_per_s_median']:,.0f}, "
-                     f"95 % interval {summary['tokens_per_s_median_low']:,.0f} to {summary['tokens_per_s_median_high']:,.0f}).")
+        lines.append(
+            f"**{summary['tokens_per_s']:,.0f} tokens/s** over the steady window "
+            f"(median of steps {summary['tokens_per_s_median']:,.0f}, "
+            f"95 % interval {summary['tokens_per_s_median_low']:,.0f} to {summary['tokens_per_s_median_high']:,.0f})."
+        )
     return lines
 
 
@@ -74,12 +84,18 @@ def mfu_section(bundle):
     for name in ("mfu_causal", "mfu_palm", "mfu_total", "sol"):
         value = bundle.number("/derived/" + name)
         if value is not None:
-            rows.append((f"`{name}`", f"{100 * value:.1f} %", clean(bundle.about["/derived/" + name].get("description", ""))))
+            rows.append(
+                (f"`{name}`", f"{100 * value:.1f} %", clean(bundle.about["/derived/" + name].get("description", "")))
+            )
     if rows:
         peak = bundle.about.get("/derived/mfu_causal", {})
-        lines.append("| figure | value | definition |\n|---|--:|---|\n" + "\n".join(f"| {a} | {b} | {c} |" for a, b, c in rows))
+        lines.append(
+            "| figure | value | definition |\n|---|--:|---|\n" + "\n".join(f"| {a} | {b} | {c} |" for a, b, c in rows)
+        )
         if "peak_flops" in peak:
-            lines.append(f"Peak: {peak['peak_flops'] / 1e12:,.1f} TFLOP/s, dense ({clean(peak.get('peak_source', ''))}).")
+            lines.append(
+                f"Peak: {peak['peak_flops'] / 1e12:,.1f} TFLOP/s, dense ({clean(peak.get('peak_source', ''))})."
+            )
     else:
         lines.append(f"No MFU: {clean(bundle.attribute('/derived', 'no_mfu', 'no step was recorded'))}.")
         rate = bundle.number("/derived/model_flop_rate_causal")
@@ -92,8 +108,10 @@ def caveats(bundle, steps, summary):
     found = []
     status = bundle.attribute("/", "status", "unknown")
     if not bundle.attribute("/", "complete"):
-        found.append(f"**The run is not complete** (status: {clean(status)}): the bundle holds what was published until "
-                     f"{clean(bundle.attribute('/', 'published', 'an unknown time'))}.")
+        found.append(
+            f"**The run is not complete** (status: {clean(status)}): the bundle holds what was published until "
+            f"{clean(bundle.attribute('/', 'published', 'an unknown time'))}."
+        )
     if bundle.attribute("/provenance", "dirty"):
         found.append("The program was built from sources that differ from the commit; the bundle holds the difference.")
     if bundle.attribute("/provenance", "commit", "unknown") == "unknown":
@@ -118,7 +136,12 @@ def config_table(config):
     for section in ("model", "train", "optimizer", "schedule"):
         keys = config.get(section)
         if isinstance(keys, dict):
-            rows.append((f"`{section}`", ", ".join(f"{clean(k)} {clean(v, 60)}" for k, v in keys.items() if not isinstance(v, (dict, list)))))
+            rows.append(
+                (
+                    f"`{section}`",
+                    ", ".join(f"{clean(k)} {clean(v, 60)}" for k, v in keys.items() if not isinstance(v, (dict, list))),
+                )
+            )
     return table(("section", "values"), rows)
 
 
@@ -126,7 +149,7 @@ def report(bundle, figures):
     root, summary = bundle.attributes["/"], {}
     for name in bundle.datasets:
         if name.startswith("/summary/") and bundle.number(name) is not None:
-            summary[name[len("/summary/"):]] = bundle.number(name)
+            summary[name[len("/summary/") :]] = bundle.number(name)
     steps, evaluation = bundle.table("/samples/steps"), bundle.table("/samples/evaluation")
     config = bundle.config()
     out = [f"# Training run {clean(bundle.path.stem)}", ""]
@@ -141,11 +164,26 @@ def report(bundle, figures):
     out += ["## Loss", ""]
     if "loss" in figures:
         out += [f"![training and validation loss over steps]({figures['loss']})", ""]
-    rows = [(f"{steps['step'][i]:.0f}", real(steps["loss"][i]), real(steps["grad_norm"][i], 3), f"{steps['learning_rate'][i]:.3e}",
-             f"{steps['tokens_per_s'][i]:,.0f}") for i in points(len(steps["step"]), 9)]
+    rows = [
+        (
+            f"{steps['step'][i]:.0f}",
+            real(steps["loss"][i]),
+            real(steps["grad_norm"][i], 3),
+            f"{steps['learning_rate'][i]:.3e}",
+            f"{steps['tokens_per_s'][i]:,.0f}",
+        )
+        for i in points(len(steps["step"]), 9)
+    ]
     out += [table(("step", "training loss", "gradient norm", "learning rate", "tokens/s"), rows), ""]
-    rows = [(f"{evaluation['step'][i]:.0f}", real(evaluation["loss"][i]), real(evaluation["bits_per_byte"][i], 3), f"{evaluation['tokens'][i]:,.0f}")
-            for i in points(len(evaluation.get("step", [])), 9)]
+    rows = [
+        (
+            f"{evaluation['step'][i]:.0f}",
+            real(evaluation["loss"][i]),
+            real(evaluation["bits_per_byte"][i], 3),
+            f"{evaluation['tokens'][i]:,.0f}",
+        )
+        for i in points(len(evaluation.get("step", [])), 9)
+    ]
     if rows:
         out += [table(("step", "validation loss", "bits per byte", "tokens evaluated"), rows), ""]
     if "optimization" in figures:
@@ -156,12 +194,26 @@ def report(bundle, figures):
         out += [f"![tokens per second over time]({figures['throughput']})", ""]
     if "tokens_per_s" in summary:
         interval = bundle.about.get("/summary/tokens_per_s_median", {}).get("interval", "")
-        out += [table(("figure", "value"), [
-            ("tokens/s over the steady window", f"{summary['tokens_per_s']:,.1f}"),
-            ("median tokens/s of its steps", f"{summary['tokens_per_s_median']:,.1f}"),
-            (clean(interval) or "interval", f"{summary['tokens_per_s_median_low']:,.1f} to {summary['tokens_per_s_median_high']:,.1f}"),
-            ("steps in the window", f"{summary['steady_window_end'] - summary['steady_window_first']:,.0f} of {summary['steps']:,.0f}"),
-            ("waiting for data", f"{100 * summary['data_wait_fraction']:.2f} %")]), ""]
+        out += [
+            table(
+                ("figure", "value"),
+                [
+                    ("tokens/s over the steady window", f"{summary['tokens_per_s']:,.1f}"),
+                    ("median tokens/s of its steps", f"{summary['tokens_per_s_median']:,.1f}"),
+                    (
+                        clean(interval) or "interval",
+                        f"{summary['tokens_per_s_median_low']:,.1f} to {summary['tokens_per_s_median_high']:,.1f}",
+                    ),
+                    (
+                        "steps in the window",
+                        f"{summary['steady_window_end'] - summary['steady_window_first']:,.0f} of "
+                        f"{summary['steps']:,.0f}",
+                    ),
+                    ("waiting for data", f"{100 * summary['data_wait_fraction']:.2f} %"),
+                ],
+            ),
+            "",
+        ]
         out += [f"Steady window: {clean(bundle.attribute('/summary', 'steady_window_rule', 'not stated'))}.", ""]
     out += ["\n\n".join(mfu_section(bundle)), ""]
 
@@ -180,12 +232,25 @@ def report(bundle, figures):
     ledger = bundle.table("/plan/flop_ledger")
     phases = np.array(bundle.texts("/plan/flop_ledger/phase"))
     if len(phases) and len(phases) == len(ledger.get("flops", [])):
-        rows = [(phase, f"{ledger['flops'][phases == phase].sum() / 1e9:,.2f}", f"{ledger['bytes'][phases == phase].sum() / 2**20:,.1f}")
-                for phase in dict.fromkeys(phases.tolist())]
+        rows = [
+            (
+                phase,
+                f"{ledger['flops'][phases == phase].sum() / 1e9:,.2f}",
+                f"{ledger['bytes'][phases == phase].sum() / 2**20:,.1f}",
+            )
+            for phase in dict.fromkeys(phases.tolist())
+        ]
         out += [table(("phase of one step", "GFLOP", "MiB moved at least"), [(clean(a), b, c) for a, b, c in rows]), ""]
 
     out += ["## Configuration", "", config_table(config), ""]
-    out += ["<details><summary>All keys</summary>", "", fenced(bundle.text("/config/toml"), "toml"), "", "</details>", ""]
+    out += [
+        "<details><summary>All keys</summary>",
+        "",
+        fenced(bundle.text("/config/toml"), "toml"),
+        "",
+        "</details>",
+        "",
+    ]
 
     libraries = zip(bundle.texts("/provenance/libraries/name"), bundle.texts("/provenance/libraries/version"))
     environment = zip(bundle.texts("/provenance/environment/name"), bundle.texts("/provenance/environment/value"))
@@ -197,16 +262,31 @@ def report(bundle, figures):
         ("commit", clean(bundle.attribute("/provenance", "commit")) + dirty),
         ("program", clean(bundle.attribute("/provenance", "program"))),
         ("command", clean(" ".join(bundle.texts("/provenance/command_line")))),
-        ("device", f"{clean(bundle.attribute('/hardware', 'devices'))} x {clean(bundle.attribute('/hardware', 'device'))} "
-                   f"({clean(bundle.attribute('/hardware', 'backend'))}), {size(memory or 0)}"),
-        ("CPU", f"{clean(bundle.attribute('/hardware', 'cpu'))}, {clean(bundle.attribute('/hardware', 'cpu_cores'))} cores, "
-                f"{clean(bundle.attribute('/hardware', 'threads'))} threads"),
-        ("host", f"{clean(bundle.attribute('/provenance', 'host'))}, {clean(bundle.attribute('/provenance', 'operating_system'))}"),
+        (
+            "device",
+            f"{clean(bundle.attribute('/hardware', 'devices'))} x {clean(bundle.attribute('/hardware', 'device'))} "
+            f"({clean(bundle.attribute('/hardware', 'backend'))}), {size(memory or 0)}",
+        ),
+        (
+            "CPU",
+            f"{clean(bundle.attribute('/hardware', 'cpu'))}, "
+            f"{clean(bundle.attribute('/hardware', 'cpu_cores'))} cores, "
+            f"{clean(bundle.attribute('/hardware', 'threads'))} threads",
+        ),
+        (
+            "host",
+            f"{clean(bundle.attribute('/provenance', 'host'))}, "
+            f"{clean(bundle.attribute('/provenance', 'operating_system'))}",
+        ),
         ("compiler", clean(bundle.attribute("/provenance", "compiler"))),
         ("build", clean(bundle.text("/provenance/build_options"), 400)),
         ("libraries", ", ".join(f"{clean(n)} {clean(v)}" for n, v in libraries)),
         ("environment", ", ".join(f"{clean(n)}={clean(v)}" for n, v in environment) or "nothing set"),
     ]
     out += ["## Provenance", "", table(("", "value"), rows), ""]
-    out += [f"Every dataset's SHA-256 was verified. Schema {clean(root.get('schema'))} {clean(root.get('schema_version'))}.", ""]
+    out += [
+        f"Every dataset's SHA-256 was verified. Schema {clean(root.get('schema'))} "
+        f"{clean(root.get('schema_version'))}.",
+        "",
+    ]
     return "\n".join(out)

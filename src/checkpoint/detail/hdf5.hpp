@@ -1,4 +1,5 @@
-// What the reading and the writing half of the store share: owned HDF5 identifiers, HDF5's reasons as text, types, hashing.
+// What the reading and the writing half of the store share: owned HDF5 identifiers, HDF5's reasons as text, types,
+// hashing.
 #pragma once
 
 #include <hdf5.h>

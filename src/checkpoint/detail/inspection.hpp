@@ -13,7 +13,8 @@ namespace mylos::checkpoint::detail {
 
 enum class ObjectKind { group, dataset };
 
-// Checks what can be checked without HDF5 (a regular file, signature, end of file as the superblock has it); returns the file's size.
+// Checks what can be checked without HDF5 (a regular file, signature, end of file as the superblock has it); returns
+// the file's size.
 std::int64_t check_container(const std::string& path);
 // All groups and datasets reachable from the root; throws Error at a soft or external link, an object linked twice (a
 // cycle, perhaps), a named datatype, too many objects or levels.
