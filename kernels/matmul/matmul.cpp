@@ -119,9 +119,11 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
       "{}: provider '{}' has no product of f32 matrices that is stored as bf16; use automatic, blas or reference", kOp,
       name_of(provider));
   switch (provider) {
+#if defined(MYLOS_BLAS)
     case MatmulProvider::blas:
       return detail::blas_product(
           stream, p, detail::blas_needs_panels(p) ? need_workspace(workspace, 3 * detail::kPanelBytes) : nullptr);
+#endif
 #if defined(MYLOS_ONEDNN)
     case MatmulProvider::onednn:
       return detail::onednn_product(p);

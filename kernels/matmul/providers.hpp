@@ -45,7 +45,7 @@ void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, s
 void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta,
                   StoredMatrix target);
 
-// blas.cpp: f32 directly; bf16 operands, and a bf16 C, through the panels.
+// blas.cpp, with MYLOS_BLAS: f32 directly; bf16 operands, and a bf16 C, through the panels.
 bool blas_needs_panels(const Product& p);
 void blas_product(const Stream& stream, const Product& p, void* panels);
 
