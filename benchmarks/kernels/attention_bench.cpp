@@ -1,4 +1,5 @@
-// Causal attention, forward and backward, on windows of a fused q|k|v buffer as the model uses it; with and without documents.
+// Causal attention, forward and backward, on windows of a fused q|k|v buffer as the model uses it; with and without
+// documents.
 #include "kernels/attention/attention.hpp"
 
 #include <string>

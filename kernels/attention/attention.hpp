@@ -1,11 +1,12 @@
-// Causal attention with grouped-query heads and document boundaries, tiled with an online softmax (Dao et al. 2022, 2023):
-// S x S memory is never used, the backward pass recomputes the scores from lse.
+// Causal attention with grouped-query heads and document boundaries, tiled with an online softmax (Dao et al. 2022,
+// 2023): S x S memory is never used, the backward pass recomputes the scores from lse.
 //
-//   q [B, S, H, h], k and v [B, S, K, h] (H a multiple of K; strided windows of a fused projection are welcome, the last
-//   dimension dense); document_start [B, S] i32, or none: query i of a sequence sees keys document_start[i] <= j <= i
-//   (document_start[i] is the position of the first token of i's document; non-decreasing, 0 <= document_start[i] <= i);
-//   out [B, S, H, h]; lse [B, H, S] f32: log of the softmax denominator, scores scaled by 1/sqrt(h).
-//   bf16 or f32; scores, softmax and sums in fp32. FLOPs (causal) forward 2·B·H·S·S·h, backward 2.5 times that (5·B·H·S·S·h).
+//   q [B, S, H, h], k and v [B, S, K, h]: H a multiple of K; strided windows of a fused projection are welcome, the
+//   last dimension dense. out [B, S, H, h]; lse [B, H, S] f32: log of the softmax denominator, scores scaled by
+//   1/sqrt(h). document_start [B, S] i32, or none: query i of a sequence sees keys document_start[i] <= j <= i
+//   (document_start[i] is the position of the first token of i's document; non-decreasing,
+//   0 <= document_start[i] <= i). bf16 or f32; scores, softmax and sums in fp32.
+//   FLOPs (causal): forward 2 B H S S h, backward 2.5 times that.
 // Results are the same bits in every run.
 #pragma once
 
@@ -21,12 +22,12 @@ struct AttentionShape {
 // Bytes (u8) of workspace for the forward and the backward pass.
 std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward);
 
-void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& document_start,
-                       const Tensor& workspace, const Tensor& out, const Tensor& lse);
+void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
+                       const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);
 
 // dq, dk, dv like q, k, v (overwritten).
-void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& document_start,
-                        const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& workspace, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv);
+void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
+                        const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
 }  // namespace mylos::kernels

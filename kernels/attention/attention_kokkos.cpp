@@ -1,5 +1,6 @@
-// The portable provider. Forward: a team a tile of queries, walking over its tiles of keys. Backward recomputes the scores
-// twice instead of adding with atomics: a team a tile of keys for dk and dv, then a team a tile of queries for dq.
+// The portable provider. Forward: a team a tile of queries, walking over its tiles of keys. Backward recomputes the
+// scores twice instead of adding with atomics: a team a tile of keys for dk and dv, then a team a tile of queries for
+// dq.
 #include <cmath>
 
 #include "base/error.hpp"
@@ -59,7 +60,8 @@ struct Forward {
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const std::int64_t tile = p.tiles - 1 - team.league_rank() % p.tiles;  // the longest rows first
-    const std::int64_t head = team.league_rank() / p.tiles % p.a.shape.heads, batch = team.league_rank() / p.tiles / p.a.shape.heads;
+    const std::int64_t head = team.league_rank() / p.tiles % p.a.shape.heads,
+                       batch = team.league_rank() / p.tiles / p.a.shape.heads;
     const std::int64_t kv = head / p.group, query = tile * kTile;
     float* const x = scratch(team, kForwardFloats);
     float* const y = x + kTile * kPitch;
@@ -99,7 +101,8 @@ struct Forward {
   }
 
   // Scores to probabilities relative to the running maximum; four places share a row.
-  KOKKOS_FUNCTION void softmax(const Team& team, float* scores, float* partial, float* maximum, float* sum, float* shrink) const {
+  KOKKOS_FUNCTION void softmax(const Team& team, float* scores, float* partial, float* maximum, float* sum,
+                               float* shrink) const {
     constexpr int kQuarter = kTile / 4;
     for (int e = team.team_rank(); e < 4 * kTile; e += kThreads) {
       const float* s = scores + e % kTile * kScorePitch + e / kTile * kQuarter;
@@ -110,7 +113,8 @@ struct Forward {
     team.team_barrier();
     for (int r = team.team_rank(); r < kTile; r += kThreads) {
       float m = maximum[r];
-      for (int quarter = 0; quarter < 4; ++quarter) m = partial[quarter * kTile + r] > m ? partial[quarter * kTile + r] : m;
+      for (int quarter = 0; quarter < 4; ++quarter)
+        m = partial[quarter * kTile + r] > m ? partial[quarter * kTile + r] : m;
       shrink[r] = Kokkos::exp(maximum[r] - m);
       maximum[r] = m;
     }
@@ -126,20 +130,23 @@ struct Forward {
     }
     team.team_barrier();
     for (int r = team.team_rank(); r < kTile; r += kThreads)
-      sum[r] = sum[r] * shrink[r] + ((partial[r] + partial[kTile + r]) + (partial[2 * kTile + r] + partial[3 * kTile + r]));
+      sum[r] =
+          sum[r] * shrink[r] + ((partial[r] + partial[kTile + r]) + (partial[2 * kTile + r] + partial[3 * kTile + r]));
   }
 };
 
 // Probabilities of a tile to scratch, and derivatives by the scores in place of those by the probabilities (dp).
 template <class T>
-KOKKOS_FUNCTION void softmax_gradient(const Team& team, const Problem<T>& p, std::int64_t batch, std::int64_t head, std::int64_t query,
-                                      std::int64_t key, const Scores& s, Scores& dp, float* probabilities) {
+KOKKOS_FUNCTION void softmax_gradient(const Team& team, const Problem<T>& p, std::int64_t batch, std::int64_t head,
+                                      std::int64_t query, std::int64_t key, const Scores& s, Scores& dp,
+                                      float* probabilities) {
   for (int o = 0; o < kOwn; ++o) {
     const int place = team.team_rank() + o * kThreads, ty = place / 16, tx = place % 16;
     for (int i = 0; i < 4; ++i) {
       const std::int64_t q = query + ty + 16 * i;
       const bool real = q < p.a.shape.sequence;
-      const float lse = real ? p.a.lse[p.line(batch, head) + q] : 0.0f, delta = real ? p.delta[p.line(batch, head) + q] : 0.0f;
+      const float lse = real ? p.a.lse[p.line(batch, head) + q] : 0.0f,
+                  delta = real ? p.delta[p.line(batch, head) + q] : 0.0f;
       for (int c = 0; c < 4; ++c) {
         const int k = tx + 16 * c;
         const float probability = p.sees(batch, q, key + k) ? Kokkos::exp(s[o][i][c] * p.scale - lse) : 0.0f;
@@ -184,8 +191,10 @@ struct BackwardKeys {
         add_product<kWidth>(team, scores, 1, kScorePitch, q, x, dk);
       }
     const float scale = p.scale;
-    write_sums<kWidth>(team, dk, p.at(p.a.dk, batch, kv, key), p.a.dk.token, p.count(tile), p.width, [=](int) { return scale; });
-    write_sums<kWidth>(team, dv, p.at(p.a.dv, batch, kv, key), p.a.dv.token, p.count(tile), p.width, [](int) { return 1.0f; });
+    write_sums<kWidth>(team, dk, p.at(p.a.dk, batch, kv, key), p.a.dk.token, p.count(tile), p.width,
+                       [=](int) { return scale; });
+    write_sums<kWidth>(team, dv, p.at(p.a.dv, batch, kv, key), p.a.dv.token, p.count(tile), p.width,
+                       [](int) { return 1.0f; });
   }
 };
 
@@ -195,7 +204,8 @@ struct BackwardQueries {
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const std::int64_t tile = p.tiles - 1 - team.league_rank() % p.tiles;
-    const std::int64_t head = team.league_rank() / p.tiles % p.a.shape.heads, batch = team.league_rank() / p.tiles / p.a.shape.heads;
+    const std::int64_t head = team.league_rank() / p.tiles % p.a.shape.heads,
+                       batch = team.league_rank() / p.tiles / p.a.shape.heads;
     const std::int64_t kv = head / p.group, query = tile * kTile;
     float* const x = scratch(team, kBackwardFloats);
     float* const y = x + kTile * kPitch;
@@ -212,7 +222,8 @@ struct BackwardQueries {
       add_product<kWidth>(team, scores, kScorePitch, 1, k, x, dq);
     }
     const float scale = p.scale;
-    write_sums<kWidth>(team, dq, p.at(p.a.dq, batch, head, query), p.a.dq.token, p.count(tile), p.width, [=](int) { return scale; });
+    write_sums<kWidth>(team, dq, p.at(p.a.dq, batch, head, query), p.a.dq.token, p.count(tile), p.width,
+                       [=](int) { return scale; });
   }
 };
 
@@ -220,13 +231,15 @@ template <class F>
 void launch(const Stream& stream, const char* label, std::int64_t teams, int floats, const F& kernel) {
   check_plain(teams < (std::int64_t(1) << 31), "attention: more than 2^31 tiles in one call; use a smaller batch");
   Policy policy(exec_of(stream), int(teams), kThreads);
-  Kokkos::parallel_for(label, policy.set_scratch_size(kScratchLevel, Kokkos::PerTeam(int(floats * sizeof(float)))), kernel);
+  Kokkos::parallel_for(label, policy.set_scratch_size(kScratchLevel, Kokkos::PerTeam(int(floats * sizeof(float)))),
+                       kernel);
 }
 
 template <class T, int kWidth>
 void forward_width(const Stream& stream, const Arguments& a) {
   const Problem<T> p(a);
-  launch(stream, "mylos::attention::forward", a.shape.batch * a.shape.heads * p.tiles, kForwardFloats, Forward<T, kWidth>{p});
+  launch(stream, "mylos::attention::forward", a.shape.batch * a.shape.heads * p.tiles, kForwardFloats,
+         Forward<T, kWidth>{p});
 }
 
 template <class T, int kWidth>
@@ -244,16 +257,21 @@ void backward_width(const Stream& stream, const Arguments& a) {
         for (int c = 0; c < p.width; ++c) sum += float(o[c]) * float(d[c]);
         p.delta[i] = sum;
       });
-  launch(stream, "mylos::attention::backward_keys", s.batch * s.kv_heads * p.tiles, kBackwardFloats, BackwardKeys<T, kWidth>{p});
-  launch(stream, "mylos::attention::backward_queries", s.batch * s.heads * p.tiles, kBackwardFloats, BackwardQueries<T, kWidth>{p});
+  launch(stream, "mylos::attention::backward_keys", s.batch * s.kv_heads * p.tiles, kBackwardFloats,
+         BackwardKeys<T, kWidth>{p});
+  launch(stream, "mylos::attention::backward_queries", s.batch * s.heads * p.tiles, kBackwardFloats,
+         BackwardQueries<T, kWidth>{p});
 }
 
 template <class T>
 void run(const Stream& stream, const Arguments& a, bool backward) {
   const std::int64_t h = a.shape.head_size;  // registers hold the head size rounded up to one of these
-  if (h <= 64) backward ? backward_width<T, 64>(stream, a) : forward_width<T, 64>(stream, a);
-  else if (h <= 128) backward ? backward_width<T, 128>(stream, a) : forward_width<T, 128>(stream, a);
-  else backward ? backward_width<T, 256>(stream, a) : forward_width<T, 256>(stream, a);
+  if (h <= 64)
+    backward ? backward_width<T, 64>(stream, a) : forward_width<T, 64>(stream, a);
+  else if (h <= 128)
+    backward ? backward_width<T, 128>(stream, a) : forward_width<T, 128>(stream, a);
+  else
+    backward ? backward_width<T, 256>(stream, a) : forward_width<T, 256>(stream, a);
 }
 
 }  // namespace

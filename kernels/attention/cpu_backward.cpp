@@ -6,14 +6,16 @@
 namespace mylos::kernels::attention::cpu {
 namespace {
 
-// A task owns one key/value head, or one of `parts` equal shares of its query tiles when the heads alone would leave threads
-// idle for more than a tenth of the time. It sums dk and dv over its query tiles in a fixed order, and finishes each of its dq
-// tiles alone. With one part the sums live in the thread's space; with more each task has its own, and a second pass adds them
-// in a fixed order.
+// A task owns one key/value head, or one of `parts` equal shares of its query tiles when the heads alone would leave
+// threads idle for more than a tenth of the time. It sums dk and dv over its query tiles in a fixed order, and finishes
+// each of its dq tiles alone. With one part the sums live in the thread's space; with more each task has its own, and a
+// second pass adds them in a fixed order.
 struct Split {
   std::int64_t heads, parts, tasks, sums;
   Split(const AttentionShape& s, const Extents& e, int threads)
-      : heads(s.batch * s.kv_heads), parts(parts_for(heads, e.tiles * (s.heads / s.kv_heads), threads)), tasks(heads * parts),
+      : heads(s.batch * s.kv_heads),
+        parts(parts_for(heads, e.tiles * (s.heads / s.kv_heads), threads)),
+        tasks(heads * parts),
         sums(parts == 1 ? threads : tasks) {}
 
   static std::int64_t parts_for(std::int64_t heads, std::int64_t most, std::int64_t threads) {
@@ -60,7 +62,8 @@ struct Layout {
 void row_dots(const float* x, const float* y, std::int64_t width, float* out) {
   for (std::int64_t i = 0; i < kTile; ++i) {
     Vec sum{};
-    for (std::int64_t d = 0; d < width; d += kLanes) sum = multiply_add(load(x + i * width + d), load(y + i * width + d), sum);
+    for (std::int64_t d = 0; d < width; d += kLanes)
+      sum = multiply_add(load(x + i * width + d), load(y + i * width + d), sum);
     float total = 0.0f;
     for (int l = 0; l < kLanes; ++l) total += sum[l];
     out[i] = total;
@@ -83,8 +86,8 @@ void softmax_gradient_tile(const ThreadSpace& t, const Visible& visible, std::in
 }
 
 template <class T>
-void query_tile(const Arguments& a, const Extents& e, const PackedKeys& packed, const ThreadSpace& t, std::int64_t batch,
-                std::int64_t head, std::int64_t tile, float* dk, float* dv) {
+void query_tile(const Arguments& a, const Extents& e, const PackedKeys& packed, const ThreadSpace& t,
+                std::int64_t batch, std::int64_t head, std::int64_t tile, float* dk, float* dv) {
   const AttentionShape& s = a.shape;
   const std::int64_t query = tile * kTile, rows = std::min(kTile, s.sequence - query), width = e.width;
   const std::int64_t kv = (batch * s.kv_heads + head / (s.heads / s.kv_heads)) * e.head_floats();
@@ -118,8 +121,8 @@ void query_tile(const Arguments& a, const Extents& e, const PackedKeys& packed, 
 
 // q was packed with the factor scale * log2(e): dk needs the scale but not the log2(e).
 template <class T>
-void write_keys(const Arguments& a, const Extents& e, const float* dk, const float* dv, std::int64_t kv_head, std::int64_t token,
-                std::int64_t rows) {
+void write_keys(const Arguments& a, const Extents& e, const float* dk, const float* dv, std::int64_t kv_head,
+                std::int64_t token, std::int64_t rows) {
   const AttentionShape& s = a.shape;
   const std::int64_t batch = kv_head / s.kv_heads, head = kv_head % s.kv_heads;
   unpack_rows<T>(dk, e.width, float(1.0 / kLog2E), a.dk, batch, head, token, rows, s.head_size);
@@ -145,7 +148,8 @@ void backward_typed(const Stream& stream, const Arguments& a) {
     float* const dv = dk + sum_floats;
     std::fill_n(dk, 2 * sum_floats, 0.0f);
     for (std::int64_t unit = part; unit < group * e.tiles; unit += split.parts)
-      query_tile<T>(a, e, layout.packed, t, kv_head / s.kv_heads, kv_head % s.kv_heads * group + unit / e.tiles, unit % e.tiles, dk, dv);
+      query_tile<T>(a, e, layout.packed, t, kv_head / s.kv_heads, kv_head % s.kv_heads * group + unit / e.tiles,
+                    unit % e.tiles, dk, dv);
     if (split.parts == 1) write_keys<T>(a, e, dk, dv, kv_head, 0, s.sequence);
   });
 

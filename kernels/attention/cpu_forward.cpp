@@ -10,7 +10,8 @@ std::int64_t backward_workspace_bytes(const AttentionShape& shape, int threads);
 
 namespace {
 
-constexpr float kNegative = -std::numeric_limits<float>::max();  // a maximum over nothing; finite, so that differences are no NaN
+constexpr float kNegative =
+    -std::numeric_limits<float>::max();  // a maximum over nothing; finite, so that differences are no NaN
 
 struct ThreadSpace {
   float *rows, *q, *scores, *out, *maximum, *sum, *rescale;
@@ -32,15 +33,16 @@ std::int64_t thread_bytes(std::int64_t width) {
   return round_up(carver.bytes(), kAlign);
 }
 
-// Turns scores (in units of log 2) into probabilities relative to the running maximum, and keeps maximum, sum and the factor by
-// which older results shrink.
+// Turns scores (in units of log 2) into probabilities relative to the running maximum, and keeps maximum, sum and the
+// factor by which older results shrink.
 void softmax_tile(const ThreadSpace& t, const Visible& visible, std::int64_t key_tile) {
   const bool masked = visible.masks(key_tile);
   for (std::int64_t c = 0; c < kTile; c += kLanes) {
     float* s = t.scores + c;
     if (masked)
       for (std::int64_t j = 0; j < kTile; ++j)
-        store(s + j * kTile, visible.sees(c, key_tile * kTile + j) ? load(s + j * kTile) : splat(-std::numeric_limits<float>::infinity()));
+        store(s + j * kTile, visible.sees(c, key_tile * kTile + j) ? load(s + j * kTile)
+                                                                   : splat(-std::numeric_limits<float>::infinity()));
     const Vec old = load(t.maximum + c);
     Vec m[4] = {old, old, old, old};  // four chains: the latency of max is four cycles
     for (std::int64_t j = 0; j < kTile; j += 4)
@@ -82,7 +84,8 @@ void forward_typed(const Stream& stream, const Arguments& a) {
 
     const Visible visible{t.first, query};
     visible.read(a, batch);
-    pack_rows<T>(a.q, batch, head, query, rows, s.head_size, e.width, float(kLog2E / std::sqrt(double(s.head_size))), t.rows);
+    pack_rows<T>(a.q, batch, head, query, rows, s.head_size, e.width, float(kLog2E / std::sqrt(double(s.head_size))),
+                 t.rows);
     transpose(t.rows, kTile, e.width, t.q);
     std::fill_n(t.maximum, kTile, kNegative);
     std::fill_n(t.sum, kTile, 0.0f);
@@ -92,7 +95,8 @@ void forward_typed(const Stream& stream, const Arguments& a) {
       const std::int64_t at = kv + j * kTile * e.width;
       tile_product<false, Into::overwrite>(kTile, kTile, e.width, packed.k + at, e.width, t.q, kTile, t.scores, kTile);
       softmax_tile(t, visible, j);
-      tile_product<true, Into::scale_then_add>(e.width, kTile, kTile, packed.v + at, e.width, t.scores, kTile, t.out, kTile, t.rescale);
+      tile_product<true, Into::scale_then_add>(e.width, kTile, kTile, packed.v + at, e.width, t.scores, kTile, t.out,
+                                               kTile, t.rescale);
     }
 
     for (std::int64_t c = 0; c < kTile; c += kLanes) {

@@ -1,8 +1,8 @@
-// What forward and backward of the CPU provider share: packing of strided f32 or bf16 rows into fp32 tiles, the packed keys and
-// values of a whole call, the mask, and the layout of the workspace.
+// What forward and backward of the CPU provider share: packing of strided f32 or bf16 rows into fp32 tiles, the packed
+// keys and values of a whole call, the mask, and the layout of the workspace.
 //
-// Scores live transposed, [keys, queries], with queries in the vector lanes: the softmax over keys is then a loop over rows
-// without any reduction across lanes, and keys and values are read in their natural order.
+// Scores live transposed, [keys, queries], with queries in the vector lanes: the softmax over keys is then a loop over
+// rows without any reduction across lanes, and keys and values are read in their natural order.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace mylos::kernels::attention::cpu {
 
-inline constexpr std::int64_t kTile = 64;  // queries or keys of a tile: 64 x 64 scores are 16 KiB, a third of an L1 cache
+inline constexpr std::int64_t kTile =
+    64;  // queries or keys of a tile: 64 x 64 scores are 16 KiB, a third of an L1 cache
 inline constexpr std::int64_t kAlign = 64;
 inline constexpr double kLog2E = 1.4426950408889634;
 
@@ -33,7 +34,9 @@ struct Extents {
 class Carver {
  public:
   explicit Carver(void* base)
-      : base_(base), begin_(std::int64_t(reinterpret_cast<std::uintptr_t>(base) % kAlign)), used_((kAlign - begin_) % kAlign) {}
+      : base_(base),
+        begin_(std::int64_t(reinterpret_cast<std::uintptr_t>(base) % kAlign)),
+        used_((kAlign - begin_) % kAlign) {}
   template <class T>
   T* take(std::int64_t n) {
     const std::int64_t at = used_;
@@ -55,8 +58,8 @@ T* row_of(const Window& w, std::int64_t batch, std::int64_t head, std::int64_t t
 
 // rows x h of w from `token` on, times `factor`, to [kTile, width], padded with zeros.
 template <class T>
-void pack_rows(const Window& w, std::int64_t batch, std::int64_t head, std::int64_t token, std::int64_t rows, std::int64_t h,
-               std::int64_t width, float factor, float* out) {
+void pack_rows(const Window& w, std::int64_t batch, std::int64_t head, std::int64_t token, std::int64_t rows,
+               std::int64_t h, std::int64_t width, float factor, float* out) {
   for (std::int64_t i = 0; i < kTile; ++i) {
     float* o = out + i * width;
     std::int64_t d = 0;
@@ -69,8 +72,8 @@ void pack_rows(const Window& w, std::int64_t batch, std::int64_t head, std::int6
 }
 
 template <class T>
-void unpack_rows(const float* in, std::int64_t width, float factor, const Window& w, std::int64_t batch, std::int64_t head,
-                 std::int64_t token, std::int64_t rows, std::int64_t h) {
+void unpack_rows(const float* in, std::int64_t width, float factor, const Window& w, std::int64_t batch,
+                 std::int64_t head, std::int64_t token, std::int64_t rows, std::int64_t h) {
   for (std::int64_t i = 0; i < rows; ++i) {
     T* to = row_of<T>(w, batch, head, token + i);
     for (std::int64_t d = 0; d < h; ++d) to[d] = T(in[i * width + d] * factor);
@@ -85,11 +88,13 @@ struct PackedKeys {
   float* k;
   float* v;
   PackedKeys(Carver& carver, const AttentionShape& s, const Extents& e)
-      : k(carver.take<float>(s.batch * s.kv_heads * e.head_floats())), v(carver.take<float>(s.batch * s.kv_heads * e.head_floats())) {}
+      : k(carver.take<float>(s.batch * s.kv_heads * e.head_floats())),
+        v(carver.take<float>(s.batch * s.kv_heads * e.head_floats())) {}
 };
 
 template <class T>
-void pack_keys(const Stream& stream, const char* label, const Arguments& a, const Extents& e, const PackedKeys& packed) {
+void pack_keys(const Stream& stream, const char* label, const Arguments& a, const Extents& e,
+               const PackedKeys& packed) {
   const AttentionShape& s = a.shape;
   host_parallel(stream, label, s.batch * s.kv_heads * e.tiles, [&](std::int64_t task, int) {
     const std::int64_t head = task / e.tiles, token = task % e.tiles * kTile;
@@ -99,8 +104,8 @@ void pack_keys(const Stream& stream, const char* label, const Arguments& a, cons
   });
 }
 
-// What a tile of queries can see: first key of each query (its document's first token; the queries that pad the last tile
-// repeat the last real one) and whether a tile of keys needs the mask at all.
+// What a tile of queries can see: first key of each query (its document's first token; the queries that pad the last
+// tile repeat the last real one) and whether a tile of keys needs the mask at all.
 struct Visible {
   std::int32_t* first;  // [kTile]
   std::int64_t query;   // position of the tile's first query
@@ -108,10 +113,13 @@ struct Visible {
   void read(const Arguments& a, std::int64_t batch) const {
     const std::int64_t last = a.shape.sequence - 1;
     for (std::int64_t i = 0; i < kTile; ++i)
-      first[i] = a.document_start == nullptr ? 0 : a.document_start[batch * a.shape.sequence + std::min(query + i, last)];
+      first[i] =
+          a.document_start == nullptr ? 0 : a.document_start[batch * a.shape.sequence + std::min(query + i, last)];
   }
   std::int64_t first_tile() const { return first[0] / kTile; }
-  bool masks(std::int64_t key_tile) const { return key_tile * kTile + kTile - 1 > query || key_tile * kTile < first[kTile - 1]; }
+  bool masks(std::int64_t key_tile) const {
+    return key_tile * kTile + kTile - 1 > query || key_tile * kTile < first[kTile - 1];
+  }
   // All ones in the lanes of the queries, from `column` of the tile on, that see key j.
   IntVec sees(std::int64_t column, std::int64_t j) const {
     IntVec position;

@@ -24,7 +24,8 @@ void launch(const E& exec, const char* label, std::int64_t count, const void* co
 
 }  // namespace
 
-void host_parallel_erased(const Stream& stream, const char* label, std::int64_t count, const void* context, HostTask task) {
+void host_parallel_erased(const Stream& stream, const char* label, std::int64_t count, const void* context,
+                          HostTask task) {
   launch(exec_of(stream), label, count, context, task);
 }
 

@@ -1,8 +1,9 @@
-// What stands behind the attention op: providers that take plain addresses and strides, checked before by attention.cpp.
+// What stands behind the attention op: providers that take plain addresses and strides, checked before by
+// attention.cpp.
 //
 // portable: Kokkos teams, the GPU's fallback and the reference for vendor kernels; it runs on the CPU too (tests do).
-// cpu: vector code on packed fp32 tiles, one task a thread; the fast path of CPU builds.
-// Both are deterministic; neither allocates. Forward reads q, k, v and writes out, lse; backward reads out, lse, dout too.
+// cpu: vector code on packed fp32 tiles, one task a thread; the fast path of CPU builds. Both are deterministic;
+// neither allocates. Forward reads q, k, v and writes out, lse; backward reads out, lse, dout too.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,7 @@ std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool b
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                   const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& workspace,
-                   const Tensor& dq, const Tensor& dk, const Tensor& dv);
+                   const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
+                   const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
 }  // namespace mylos::kernels::attention

@@ -1,9 +1,10 @@
 // The team-level pieces of the portable attention kernels: 64 x 64 tiles of scores, worked on by 256 places.
 //
-// Place (ty, tx) of 16 x 16 owns the elements (ty + 16 i, tx + 16 j) in registers. A team has 256 threads on a GPU, one place
-// each, and one thread on a CPU that walks all places: the same source and the same sums, so that what tests hold on a CPU is
-// what runs on a GPU. Operands pass through scratch in chunks of 32 columns; the row pitch of 33 keeps the 16 rows that a warp
-// reads in different memory banks, and all scratch stays below the 48 KiB that a GPU gives without asking.
+// Place (ty, tx) of 16 x 16 owns the elements (ty + 16 i, tx + 16 j) in registers. A team has 256 threads on a GPU, one
+// place each, and one thread on a CPU that walks all places: the same source and the same sums, so that what tests hold
+// on a CPU is what runs on a GPU. Operands pass through scratch in chunks of 32 columns; the row pitch of 33 keeps the
+// 16 rows that a warp reads in different memory banks, and all scratch stays below the 48 KiB that a GPU gives without
+// asking.
 #pragma once
 
 #include "tensor/detail/exec.hpp"
@@ -23,7 +24,7 @@ inline constexpr int kPitch = kChunk + 1;
 inline constexpr int kScorePitch = kTile + 1;
 inline constexpr int kPlaces = 256;
 inline constexpr int kThreads = kOnGpu ? kPlaces : 1;
-inline constexpr int kOwn = kPlaces / kThreads;  // places of a thread
+inline constexpr int kOwn = kPlaces / kThreads;       // places of a thread
 inline constexpr int kScratchLevel = kOnGpu ? 0 : 1;  // Kokkos' level 0 ends at 32 KiB on a CPU
 
 using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 1>>;
@@ -41,7 +42,8 @@ template <class T>
 KOKKOS_FUNCTION void load_chunk(const Team& team, const Rows<T>& rows, int column, float* to) {
   for (int e = team.team_rank(); e < kTile * kChunk; e += kThreads) {
     const int r = e / kChunk, c = e % kChunk;
-    to[r * kPitch + c] = r < rows.count && column + c < rows.width ? float(rows.base[r * rows.stride + column + c]) : 0.0f;
+    to[r * kPitch + c] =
+        r < rows.count && column + c < rows.width ? float(rows.base[r * rows.stride + column + c]) : 0.0f;
   }
 }
 
@@ -49,7 +51,8 @@ using Scores = float[kOwn][4][4];
 
 // s = X Y^T over all columns. Begins and ends with a barrier, so x and y are free to be written on return.
 template <class T>
-KOKKOS_FUNCTION void score_product(const Team& team, const Rows<T>& left, const Rows<T>& right, float* x, float* y, Scores& s) {
+KOKKOS_FUNCTION void score_product(const Team& team, const Rows<T>& left, const Rows<T>& right, float* x, float* y,
+                                   Scores& s) {
   for (int o = 0; o < kOwn; ++o)
     for (int i = 0; i < 4; ++i)
       for (int j = 0; j < 4; ++j) s[o][i][j] = 0.0f;
@@ -111,8 +114,8 @@ KOKKOS_FUNCTION void add_product(const Team& team, const float* m, int row, int 
 
 // Rows of sums times a factor by row, to memory.
 template <int kWidth, class T, class Factor>
-KOKKOS_FUNCTION void write_sums(const Team& team, const Sums<kWidth>& sums, T* base, std::int64_t stride, int count, int width,
-                                const Factor& factor) {
+KOKKOS_FUNCTION void write_sums(const Team& team, const Sums<kWidth>& sums, T* base, std::int64_t stride, int count,
+                                int width, const Factor& factor) {
   for (int o = 0; o < kOwn; ++o) {
     const int place = team.team_rank() + o * kThreads, ty = place / 16, tx = place % 16;
     for (int i = 0; i < 4; ++i) {

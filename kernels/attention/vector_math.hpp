@@ -40,8 +40,9 @@ inline Vec multiply_add(Vec a, Vec b, Vec c) {
 #endif
 }
 
-// 2^x, relative error below 1.5e-7 for x in [-126, 127.5); 0 below -126 (so 2^-inf is 0), inf above 127.5, NaN stays NaN.
-// x = n + f with |f| <= 1/2; 2^f by the degree-6 Chebyshev interpolant (its own error 2.5e-9), 2^n by building the exponent.
+// 2^x, relative error below 1.5e-7 for x in [-126, 127.5); 0 below -126 (so 2^-inf is 0), inf above 127.5, NaN stays
+// NaN. x = n + f with |f| <= 1/2; 2^f by the degree-6 Chebyshev interpolant (its own error 2.5e-9), 2^n by building the
+// exponent.
 inline Vec exp2_of(Vec x) {
   const Vec clamped = x > splat(128.0f) ? splat(128.0f) : x;
   const Vec shifted = clamped + splat(12582912.0f);  // 1.5 * 2^23: the sum's low bits are round(x)

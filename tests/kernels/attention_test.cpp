@@ -1,4 +1,5 @@
-// Attention against an fp64 reference with an analytic gradient (itself held by finite differences), for every provider.
+// Attention against an fp64 reference with an analytic gradient (itself held by finite differences), for every
+// provider.
 #include "kernels/attention/attention.hpp"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <limits>
 #include <tuple>
 
+#include "attention_reference.hpp"
 #include "base/error.hpp"
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/vector_math.hpp"
@@ -16,75 +18,6 @@ namespace {
 
 using kernels::AttentionShape;
 using kernels::attention::Provider;
-
-struct Values {
-  HostTensor q, k, v, dout;
-};
-struct Results {
-  HostTensor out, lse, dq, dk, dv;
-};
-
-Values random_values(const AttentionShape& s, std::uint64_t seed, double std_dev = 1.0) {
-  return {random_normal({s.batch, s.sequence, s.heads, s.head_size}, seed + 1, std_dev),
-          random_normal({s.batch, s.sequence, s.kv_heads, s.head_size}, seed + 2, std_dev),
-          random_normal({s.batch, s.sequence, s.kv_heads, s.head_size}, seed + 3),
-          random_normal({s.batch, s.sequence, s.heads, s.head_size}, seed + 4)};
-}
-
-Values rounded(const Values& x, DType dtype) {
-  return {x.q.rounded(dtype), x.k.rounded(dtype), x.v.rounded(dtype), x.dout.rounded(dtype)};
-}
-
-// Documents of random length, every fifth of a single token.
-std::vector<std::int32_t> random_documents(const AttentionShape& s, std::uint64_t seed) {
-  std::vector<std::int32_t> start(std::size_t(s.batch * s.sequence));
-  const std::vector<std::int32_t> draw = random_ints(s.batch * s.sequence, 0, 1 << 30, seed);
-  const std::int32_t longest = std::int32_t(std::max<std::int64_t>(1, s.sequence / 2));
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t i = 0; i < s.sequence;) {
-      const std::int32_t d = draw[std::size_t(b * s.sequence + i)];
-      const std::int64_t end = std::min(s.sequence, i + (d % 5 == 0 ? 1 : 1 + d % longest));
-      for (const std::int64_t first = i; i < end; ++i) start[std::size_t(b * s.sequence + i)] = std::int32_t(first);
-    }
-  return start;
-}
-
-Results reference(const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents) {
-  const std::int64_t S = s.sequence, h = s.head_size;
-  Results r{zeros(x.q.shape), zeros({s.batch, s.heads, S}), zeros(x.q.shape), zeros(x.k.shape), zeros(x.k.shape)};
-  const double scale = 1.0 / std::sqrt(double(h));
-  const auto dot = [h](const HostTensor& a, std::int64_t i, const HostTensor& b, std::int64_t j) {
-    double sum = 0;
-    for (std::int64_t d = 0; d < h; ++d) sum += a[i + d] * b[j + d];
-    return sum;
-  };
-  std::vector<double> p(static_cast<std::size_t>(S));
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t head = 0; head < s.heads; ++head)
-      for (std::int64_t i = 0; i < S; ++i) {
-        const std::int64_t row = ((b * S + i) * s.heads + head) * h;
-        const auto key = [&](std::int64_t j) { return ((b * S + j) * s.kv_heads + head / (s.heads / s.kv_heads)) * h; };
-        const std::int64_t first = documents.empty() ? 0 : documents[std::size_t(b * S + i)];
-        double largest = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
-        for (std::int64_t j = first; j <= i; ++j) largest = std::max(largest, p[std::size_t(j)] = scale * dot(x.q, row, x.k, key(j)));
-        for (std::int64_t j = first; j <= i; ++j) sum += std::exp(p[std::size_t(j)] - largest);
-        r.lse[(b * s.heads + head) * S + i] = largest + std::log(sum);
-        for (std::int64_t j = first; j <= i; ++j) {
-          p[std::size_t(j)] = std::exp(p[std::size_t(j)] - largest) / sum;
-          for (std::int64_t d = 0; d < h; ++d) r.out[row + d] += p[std::size_t(j)] * x.v[key(j) + d];
-          delta += p[std::size_t(j)] * dot(x.dout, row, x.v, key(j));
-        }
-        for (std::int64_t j = first; j <= i; ++j) {
-          const double ds = scale * p[std::size_t(j)] * (dot(x.dout, row, x.v, key(j)) - delta);
-          for (std::int64_t d = 0; d < h; ++d) {
-            r.dq[row + d] += ds * x.k[key(j) + d];
-            r.dk[key(j) + d] += ds * x.q[row + d];
-            r.dv[key(j) + d] += p[std::size_t(j)] * x.dout[row + d];
-          }
-        }
-      }
-  return r;
-}
 
 HostTensor join_heads(const std::vector<const HostTensor*>& parts) {
   const std::int64_t tokens = parts[0]->shape[0] * parts[0]->shape[1], h = parts[0]->shape[3];
@@ -116,7 +49,8 @@ class GuardedWorkspace {
   Tensor tensor() const { return all_.tensor.slice(0, 0, bytes_); }
   void expect_untouched(const Stream& stream) const {
     const std::vector<std::uint8_t> raw = raw_bytes(stream, all_.tensor);
-    EXPECT_TRUE(std::all_of(raw.begin() + bytes_, raw.end(), [](std::uint8_t x) { return x == 0xFF; })) << "written behind the workspace";
+    EXPECT_TRUE(std::all_of(raw.begin() + bytes_, raw.end(), [](std::uint8_t x) { return x == 0xFF; }))
+        << "written behind the workspace";
   }
 
  private:
@@ -127,11 +61,12 @@ class GuardedWorkspace {
 
 enum class Memory { fused, dense };  // q|k|v as windows of one buffer [B, S, H + 2K, h], or a buffer each
 
-Results run(Provider provider, const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents, DType dtype,
-            Memory memory) {
+Results run(Provider provider, const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents,
+            DType dtype, Memory memory) {
   using namespace kernels::attention;
   Stream stream;
-  const std::vector<std::int64_t> q_shape = x.q.shape, k_shape = x.k.shape, all_shape = {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size};
+  const std::vector<std::int64_t> q_shape = x.q.shape, k_shape = x.k.shape,
+                                  all_shape = {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size};
   DeviceTensor all, q, k, v, dall, dq, dk, dv;
   const auto split = [&](const Tensor& t, DeviceTensor& first, DeviceTensor& second, DeviceTensor& third) {
     first.tensor = t.slice(2, 0, s.heads);
@@ -151,9 +86,11 @@ Results run(Provider provider, const AttentionShape& s, const Values& x, const s
   const DeviceTensor lse = empty_device({s.batch, s.heads, s.sequence}, DType::f32);
   DeviceTensor starts;
   if (!documents.empty()) starts = to_device(stream, documents, {s.batch, s.sequence});
-  const GuardedWorkspace forward_space(workspace_of(provider, s, false)), backward_space(workspace_of(provider, s, true));
+  const GuardedWorkspace forward_space(workspace_of(provider, s, false)),
+      backward_space(workspace_of(provider, s, true));
 
-  forward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, forward_space.tensor(), out.tensor, lse.tensor);
+  forward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, forward_space.tensor(), out.tensor,
+               lse.tensor);
   backward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, out.tensor, lse.tensor, dout.tensor,
                 backward_space.tensor(), dq.tensor, dk.tensor, dv.tensor);
   stream.fence();
@@ -164,20 +101,22 @@ Results run(Provider provider, const AttentionShape& s, const Values& x, const s
   r.lse = to_host(stream, lse.tensor);
   if (memory == Memory::fused) {
     const HostTensor d = to_host(stream, dall.tensor);
-    r.dq = heads_of(d, 0, s.heads), r.dk = heads_of(d, s.heads, s.kv_heads), r.dv = heads_of(d, s.heads + s.kv_heads, s.kv_heads);
+    r.dq = heads_of(d, 0, s.heads), r.dk = heads_of(d, s.heads, s.kv_heads),
+    r.dv = heads_of(d, s.heads + s.kv_heads, s.kv_heads);
   } else {
     r.dq = to_host(stream, dq.tensor), r.dk = to_host(stream, dk.tensor), r.dv = to_host(stream, dv.tensor);
   }
   return r;
 }
 
-// A gradient by scores is a difference of two sums of h products; where all of it is zero (one visible key), what remains is
-// their rounding, which has no relative size.
+// A gradient by scores is a difference of two sums of h products; where all of it is zero (one visible key), what
+// remains is their rounding, which has no relative size.
 ::testing::AssertionResult gradient_close(const HostTensor& got, const HostTensor& want, DType dtype) {
   const auto is_zero = [](double x) { return x == 0.0; };
   if (!std::all_of(want.v.begin(), want.v.end(), is_zero)) return close(got, want, tolerance_of(dtype));
   for (const double x : got.v)
-    if (!(std::abs(x) < 10 * tolerance_of(dtype))) return ::testing::AssertionFailure() << x << " where the gradient is zero";
+    if (!(std::abs(x) < 10 * tolerance_of(dtype)))
+      return ::testing::AssertionFailure() << x << " where the gradient is zero";
   return ::testing::AssertionSuccess();
 }
 
@@ -200,13 +139,15 @@ void expect_same_bits(const Results& a, const Results& b) {
 class Attention : public ::testing::TestWithParam<std::tuple<Provider, DType>> {
  protected:
   void SetUp() override {
-    if (provider() == Provider::cpu && device_info().is_gpu) GTEST_SKIP() << "the CPU provider cannot see a GPU's memory";
+    if (provider() == Provider::cpu && device_info().is_gpu)
+      GTEST_SKIP() << "the CPU provider cannot see a GPU's memory";
   }
   Provider provider() const { return std::get<0>(GetParam()); }
   DType dtype() const { return std::get<1>(GetParam()); }
   void expect_reference(const AttentionShape& s, bool documents, Memory memory, std::uint64_t seed) const {
-    SCOPED_TRACE(::testing::Message() << "B " << s.batch << " S " << s.sequence << " H " << s.heads << " K " << s.kv_heads << " h "
-                                      << s.head_size << (documents ? " documents" : "") << (memory == Memory::fused ? " fused" : ""));
+    SCOPED_TRACE(::testing::Message() << "B " << s.batch << " S " << s.sequence << " H " << s.heads << " K "
+                                      << s.kv_heads << " h " << s.head_size << (documents ? " documents" : "")
+                                      << (memory == Memory::fused ? " fused" : ""));
     const Values x = rounded(random_values(s, seed), dtype());
     const std::vector<std::int32_t> starts = documents ? random_documents(s, seed + 9) : std::vector<std::int32_t>{};
     expect_close(run(provider(), s, x, starts, dtype(), memory), reference(s, x, starts), dtype());
@@ -221,20 +162,23 @@ TEST_P(Attention, MatchesReferenceForEverySequenceLength) {
 
 TEST_P(Attention, MatchesReferenceForEveryHeadSize) {
   std::uint64_t seed = test_seed() + 1000;
-  for (const std::int64_t h : {1, 8, 16, 64, 80, 128, 200, 256}) expect_reference({1, 97, 2, 1, h}, h == 80, Memory::fused, seed += 10);
+  for (const std::int64_t h : {1, 8, 16, 64, 80, 128, 200, 256})
+    expect_reference({1, 97, 2, 1, h}, h == 80, Memory::fused, seed += 10);
 }
 
 TEST_P(Attention, MatchesReferenceForEveryGrouping) {
   std::uint64_t seed = test_seed() + 2000;
   for (const auto& [H, K] : {std::pair{1, 1}, std::pair{4, 1}, std::pair{6, 2}, std::pair{3, 3}})
-    for (const Memory memory : {Memory::fused, Memory::dense}) expect_reference({3, 130, H, K, 64}, true, memory, seed += 10);
+    for (const Memory memory : {Memory::fused, Memory::dense})
+      expect_reference({3, 130, H, K, 64}, true, memory, seed += 10);
 }
 
 TEST_P(Attention, OneDocumentIsNoneToTheBit) {
   const AttentionShape s{2, 150, 4, 2, 24};
   const Values x = random_values(s, test_seed());
   const std::vector<std::int32_t> one(std::size_t(s.batch * s.sequence), 0);
-  expect_same_bits(run(provider(), s, x, one, dtype(), Memory::fused), run(provider(), s, x, {}, dtype(), Memory::fused));
+  expect_same_bits(run(provider(), s, x, one, dtype(), Memory::fused),
+                   run(provider(), s, x, {}, dtype(), Memory::fused));
 }
 
 TEST_P(Attention, SingleTokenDocumentsReturnTheirValue) {
@@ -261,7 +205,8 @@ TEST_P(Attention, DocumentsAreIndependent) {
     return part;
   };
   const Results both = run(provider(), s, x, starts, dtype(), Memory::dense);
-  const Results alone = run(provider(), tail_shape, {tail(x.q), tail(x.k), tail(x.v), tail(x.dout)}, {}, dtype(), Memory::dense);
+  const Results alone =
+      run(provider(), tail_shape, {tail(x.q), tail(x.k), tail(x.v), tail(x.dout)}, {}, dtype(), Memory::dense);
   EXPECT_TRUE(close(tail(both.out), alone.out, tolerance_of(dtype())));
   EXPECT_TRUE(close(tail(both.dq), alone.dq, tolerance_of(dtype())));
   EXPECT_TRUE(close(tail(both.dk), alone.dk, tolerance_of(dtype())));
@@ -273,7 +218,8 @@ TEST_P(Attention, RepeatsToTheBit) {
     const Values x = random_values(s, test_seed());
     const std::vector<std::int32_t> starts = random_documents(s, test_seed() + 1);
     const Results first = run(provider(), s, x, starts, dtype(), Memory::fused);
-    for (int again = 0; again < 3; ++again) expect_same_bits(first, run(provider(), s, x, starts, dtype(), Memory::fused));
+    for (int again = 0; again < 3; ++again)
+      expect_same_bits(first, run(provider(), s, x, starts, dtype(), Memory::fused));
   }
 }
 
@@ -298,7 +244,9 @@ TEST_P(Attention, NanReachesEveryQueryThatSeesIt) {
   for (std::int64_t i = 0; i < s.sequence; ++i) EXPECT_EQ(std::isnan(r.out[i * 16]), i >= bad) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Attention, ::testing::Combine(::testing::Values(Provider::cpu, Provider::portable), ::testing::Values(DType::f32, DType::bf16)),
+INSTANTIATE_TEST_SUITE_P(All, Attention,
+                         ::testing::Combine(::testing::Values(Provider::cpu, Provider::portable),
+                                            ::testing::Values(DType::f32, DType::bf16)),
                          [](const auto& p) {
                            return std::string(std::get<0>(p.param) == Provider::cpu ? "cpu_" : "portable_") +
                                   std::string(name_of(std::get<1>(p.param)));
@@ -345,7 +293,8 @@ TEST(AttentionVectorMath, PowersOfTwo) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(power(0.0f), 1.0f);
   EXPECT_EQ(power(-126.0f), std::numeric_limits<float>::min());
-  for (const float x : {-126.5f, -1000.0f, std::numeric_limits<float>::lowest(), -kInfinity}) EXPECT_EQ(power(x), 0.0f) << x;
+  for (const float x : {-126.5f, -1000.0f, std::numeric_limits<float>::lowest(), -kInfinity})
+    EXPECT_EQ(power(x), 0.0f) << x;
   for (const float x : {128.0f, 1e30f, kInfinity}) EXPECT_EQ(power(x), kInfinity) << x;
   EXPECT_TRUE(std::isnan(power(std::numeric_limits<float>::quiet_NaN())));
 }
@@ -354,9 +303,12 @@ TEST(AttentionChecks, MessagesNameTheTensor) {
   Stream stream;
   const DeviceTensor q = empty_device({1, 4, 3, 8}, DType::f32), k = empty_device({1, 4, 2, 8}, DType::f32);
   const DeviceTensor lse = empty_device({1, 3, 4}, DType::f32), workspace = empty_device({1 << 20}, DType::u8);
-  EXPECT_THROW(kernels::attention_forward(stream, q.tensor, k.tensor, k.tensor, {}, workspace.tensor, q.tensor, lse.tensor), Error);
+  EXPECT_THROW(
+      kernels::attention_forward(stream, q.tensor, k.tensor, k.tensor, {}, workspace.tensor, q.tensor, lse.tensor),
+      Error);
   const DeviceTensor one = empty_device({1, 4, 1, 8}, DType::f32);
-  EXPECT_THROW(kernels::attention_forward(stream, q.tensor, one.tensor, one.tensor, {}, {}, q.tensor, lse.tensor), Error);
+  EXPECT_THROW(kernels::attention_forward(stream, q.tensor, one.tensor, one.tensor, {}, {}, q.tensor, lse.tensor),
+               Error);
   EXPECT_THROW(kernels::attention_workspace({1, 4, 1, 1, 257}, DType::f32, false), Error);
 }
 
