@@ -26,8 +26,7 @@ struct Outcome {
 std::string quoted(const std::string& path) { return fmt::format("'{}'", path); }
 
 Outcome run_report(const std::string& arguments) {
-  const std::string command =
-      std::string("'") + MYLOS_REPORT_PYTHON + "' '" + MYLOS_REPORT + "' " + arguments + " 2>&1";
+  const std::string command = fmt::format("{} {} {} 2>&1", quoted(MYLOS_REPORT_PYTHON), quoted(MYLOS_REPORT), arguments);
   Outcome outcome{-1, ""};
   std::FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return outcome;
