@@ -28,7 +28,8 @@ std::string read_file(const std::filesystem::path& path) {
   check(std::filesystem::exists(path, error), "configuration file '{}' does not exist", path.string());
   check(std::filesystem::is_regular_file(path, error), "configuration '{}' is not a file", path.string());
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  check(!error && bytes <= kMaxFileBytes, "configuration file '{}' has {} bytes; at most {} are read", path.string(), bytes, kMaxFileBytes);
+  check(!error && bytes <= kMaxFileBytes, "configuration file '{}' has {} bytes; at most {} are read", path.string(),
+        bytes, kMaxFileBytes);
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -57,11 +58,13 @@ void merge(toml::table& base, toml::table&& over) {
 }
 
 toml::table read_tree(const std::filesystem::path& path, int depth) {
-  check(depth < kMaxIncludeDepth, "'{}' is included {} files deep; does an include name a file that includes it?", path.string(), depth);
+  check(depth < kMaxIncludeDepth, "'{}' is included {} files deep; does an include name a file that includes it?",
+        path.string(), depth);
   toml::table own = parse(read_file(path), path.string());
   toml::node* include = own.get("include");
   if (!include) return own;
-  check(include->is_string(), "{}:{}: include must be the name of a file, in quotes", path.string(), include->source().begin.line);
+  check(include->is_string(), "{}:{}: include must be the name of a file, in quotes", path.string(),
+        include->source().begin.line);
   const std::filesystem::path parent = path.parent_path() / include->as_string()->get();
   own.erase("include");
   toml::table all = read_tree(parent, depth + 1);
@@ -89,7 +92,8 @@ std::string describe(const toml::node& node) {
 
 class Reader final : public ConfigBinder {
  public:
-  Reader(const char* section, const toml::table* values, const RawValues& raw) : section_(section), values_(values), raw_(raw) {}
+  Reader(const char* section, const toml::table* values, const RawValues& raw)
+      : section_(section), values_(values), raw_(raw) {}
 
   void integer(const char* key, std::int64_t& value, std::int64_t low, std::int64_t high, const char*) override {
     const toml::node* node = find(key);
@@ -106,7 +110,8 @@ class Reader final : public ConfigBinder {
     if (!node) return;
     if (!node->is_number()) wrong(key, *node, "a real number");
     const double v = node->is_integer() ? double(node->as_integer()->get()) : node->as_floating_point()->get();
-    if (std::isnan(v)) fail("{}{}.{} is not a number (nan); it must be in {} to {}", place(*node), section_, key, low, high);
+    if (std::isnan(v))
+      fail("{}{}.{} is not a number (nan); it must be in {} to {}", place(*node), section_, key, low, high);
     if (v < low) fail("{}{}.{} is {}; it must be at least {}", place(*node), section_, key, v, low);
     if (v > high) fail("{}{}.{} is {}; it must be at most {}", place(*node), section_, key, v, high);
     value = v;
@@ -208,7 +213,8 @@ void apply_override(toml::table& tree, RawValues& raw, const std::string& overri
       parsed = true;
     } catch (const toml::parse_error&) {
       // Only what cannot be meant as a word is an error: a list or a quotation that does not end.
-      check(value.find_first_of("[]{}\"'") == std::string::npos, "the value in the override '{}' is not valid TOML", override_text);
+      check(value.find_first_of("[]{}\"'") == std::string::npos, "the value in the override '{}' is not valid TOML",
+            override_text);
     }
   }
   if (!parsed) table->insert_or_assign(key, value);
@@ -224,7 +230,8 @@ void apply_override(toml::table& tree, RawValues& raw, const std::string& overri
   }
   const std::string unknown = fmt::format("{}unknown key {}.{}", place(node), section, key);
   if (!elsewhere.empty()) fail("{}; did you mean {}.{}?", unknown, elsewhere, key);
-  if (const std::string near = nearest_name(key, here); !near.empty()) fail("{}; did you mean {}.{}?", unknown, section, near);
+  if (const std::string near = nearest_name(key, here); !near.empty())
+    fail("{}; did you mean {}.{}?", unknown, section, near);
   fail("{}; [{}] has {}", unknown, section, join(here, ", "));
 }
 
@@ -240,7 +247,8 @@ void check_names(const toml::table& tree, const std::vector<ConfigSection>& sect
         if (k.key == name && owner.empty()) owner = k.section;
       if (!node.is_table()) {
         if (!owner.empty()) fail("{}'{}' stands outside a section; write it under [{}]", place(node), name, owner);
-        fail("{}'{}' stands outside a section; only include may; the sections are {}", place(node), name, join(names, ", "));
+        fail("{}'{}' stands outside a section; only include may; the sections are {}", place(node), name,
+             join(names, ", "));
       }
       const std::string near = nearest_name(name, names);
       if (!near.empty()) fail("{}unknown section [{}]; did you mean [{}]?", place(node), name, near);
@@ -267,7 +275,8 @@ void bind_all(const toml::table& tree, const RawValues& raw, const std::vector<C
 
 }  // namespace
 
-void read_config(const std::string& path, const std::vector<std::string>& overrides, const std::vector<ConfigSection>& sections) {
+void read_config(const std::string& path, const std::vector<std::string>& overrides,
+                 const std::vector<ConfigSection>& sections) {
   toml::table tree = path.empty() ? toml::table() : read_tree(path, 0);
   RawValues raw;
   for (const std::string& o : overrides) apply_override(tree, raw, o);

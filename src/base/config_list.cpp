@@ -44,15 +44,20 @@ class Lister final : public ConfigBinder {
   Lister(const char* section, std::vector<ConfigKey>& keys) : section_(section), keys_(keys) {}
   void integer(const char* key, std::int64_t& value, std::int64_t low, std::int64_t high, const char* help) override {
     const bool open = high == std::numeric_limits<std::int64_t>::max();
-    add(key, "integer", fmt::format("{}", value), open ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high), help);
+    add(key, "integer", fmt::format("{}", value),
+        open ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high), help);
   }
   void real(const char* key, double& value, double low, double high, const char* help) override {
     std::string bounds = fmt::format("{} to {}", low, high);
     if (std::isinf(high)) bounds = std::isinf(low) ? "any" : fmt::format("at least {}", low);
     add(key, "real", toml_real(value), bounds, help);
   }
-  void flag(const char* key, bool& value, const char* help) override { add(key, "flag", value ? "true" : "false", "true or false", help); }
-  void text(const char* key, std::string& value, const char* help) override { add(key, "text", toml_text(value), "", help); }
+  void flag(const char* key, bool& value, const char* help) override {
+    add(key, "flag", value ? "true" : "false", "true or false", help);
+  }
+  void text(const char* key, std::string& value, const char* help) override {
+    add(key, "text", toml_text(value), "", help);
+  }
   void texts(const char* key, std::vector<std::string>& value, const char* help) override {
     add(key, "list of text", toml_texts(value), "", help);
   }

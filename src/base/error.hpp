@@ -32,8 +32,10 @@ class Error : public std::runtime_error {
   std::string where_;
 };
 
-[[noreturn]] void fail_plain(const std::string& message, const char* file = __builtin_FILE(), int line = __builtin_LINE());
-inline void check_plain(bool ok, const char* message, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+[[noreturn]] void fail_plain(const std::string& message, const char* file = __builtin_FILE(),
+                             int line = __builtin_LINE());
+inline void check_plain(bool ok, const char* message, const char* file = __builtin_FILE(),
+                        int line = __builtin_LINE()) {
   if (!ok) [[unlikely]]
     fail_plain(message, file, line);
 }
@@ -43,7 +45,7 @@ inline void check_plain(bool ok, const char* message, const char* file = __built
 template <class... Args>
 struct FormatAt {
   template <class S>
-    requires std::convertible_to<const S&, std::string_view>
+  requires std::convertible_to<const S&, std::string_view>
   consteval FormatAt(const S& text_, const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE())
       : text(text_), file(file_), line(line_) {}
 

@@ -33,7 +33,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : known) {
     std::int64_t distance = edit_distance(name, candidate);
     // A shortened name ("lr" for "lr_min", "step" for "steps") is a good guess, though letters are missing.
-    if (name.size() >= 2 && candidate.size() > name.size() && candidate.starts_with(name)) distance = std::min<std::int64_t>(distance, 2);
+    if (name.size() >= 2 && candidate.size() > name.size() && candidate.starts_with(name))
+      distance = std::min<std::int64_t>(distance, 2);
     if (distance < best) {
       best = distance;
       found = candidate;
@@ -85,7 +86,11 @@ bool is_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xE ? 3 : lead >> 3 == 0x1E ? 4 : 0;
+    const std::size_t length = lead < 0x80         ? 1
+                               : lead >> 5 == 0x6  ? 2
+                               : lead >> 4 == 0xE  ? 3
+                               : lead >> 3 == 0x1E ? 4
+                                                   : 0;
     if (length == 0 || i + length > text.size()) return false;
     std::uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
     for (std::size_t k = 1; k < length; ++k) {

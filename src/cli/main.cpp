@@ -31,7 +31,8 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   for (const std::string& a : arguments) {
     const std::size_t equals = a.find('='), dot = a.find('.');
     const bool dotted = a.starts_with("--") && dot != std::string::npos && dot < equals;
-    if (dotted && equals == std::string::npos) throw CLI::ExtrasError(a + " has no value: write " + a + "=VALUE", CLI::ExitCodes::ExtrasError);
+    if (dotted && equals == std::string::npos)
+      throw CLI::ExtrasError(a + " has no value: write " + a + "=VALUE", CLI::ExitCodes::ExtrasError);
     if (dotted)
       overrides.push_back(a.substr(2));
     else
@@ -65,7 +66,9 @@ int run(int argc, char** argv) {
   config_command->add_flag("--keys", keys, "every key with its meaning, one a line")->excludes(markdown_flag);
   config_command->callback([&] {
     command = [&] {
-      return cli::config(config, markdown ? cli::ConfigFormat::markdown : keys ? cli::ConfigFormat::keys : cli::ConfigFormat::toml);
+      return cli::config(config, markdown ? cli::ConfigFormat::markdown
+                                 : keys   ? cli::ConfigFormat::keys
+                                          : cli::ConfigFormat::toml);
     };
   });
 
@@ -73,10 +76,14 @@ int run(int argc, char** argv) {
   auto* tokenize = app.add_subcommand("tokenize", "turn text or JSONL into token shards");
   tokenize->add_option("inputs", tokenize_options.inputs, "files, globs or folders")->required();
   tokenize->add_option("--out", tokenize_options.out, "folder for the shards")->required();
-  tokenize->add_option("--tokenizer", tokenize_options.tokenizer, "byte, a tokenizer.json, or train:V")->capture_default_str();
-  tokenize->add_option("--extension", tokenize_options.extensions, "of the files that a folder is searched for")->capture_default_str();
-  tokenize->add_option("--jsonl-field", tokenize_options.jsonl_field, "field of a JSONL line that holds the text")->capture_default_str();
-  tokenize->add_option("--validation-fraction", tokenize_options.validation_fraction, "of the documents, 0 to 0.5")->capture_default_str();
+  tokenize->add_option("--tokenizer", tokenize_options.tokenizer, "byte, a tokenizer.json, or train:V")
+      ->capture_default_str();
+  tokenize->add_option("--extension", tokenize_options.extensions, "of the files that a folder is searched for")
+      ->capture_default_str();
+  tokenize->add_option("--jsonl-field", tokenize_options.jsonl_field, "field of a JSONL line that holds the text")
+      ->capture_default_str();
+  tokenize->add_option("--validation-fraction", tokenize_options.validation_fraction, "of the documents, 0 to 0.5")
+      ->capture_default_str();
   tokenize->add_option("--shard-tokens", tokenize_options.shard_tokens, "tokens of a shard")->capture_default_str();
   tokenize->callback([&] { command = [&] { return cli::tokenize(tokenize_options); }; });
 
@@ -109,11 +116,15 @@ int run(int argc, char** argv) {
   generate->add_option("--weights", generation.weights, "weight file of a run")->required();
   generate->add_option("--prompt", generation.prompt, "how the text begins");
   generate->add_option("--tokens", generation.tokens, "most tokens to write")->capture_default_str();
-  generate->add_option("--temperature", generation.sampling.temperature, "0: always the most likely token")->capture_default_str();
-  generate->add_option("--top-k", generation.sampling.top_k, "draw from the K most likely; 0: from all")->capture_default_str();
+  generate->add_option("--temperature", generation.sampling.temperature, "0: always the most likely token")
+      ->capture_default_str();
+  generate->add_option("--top-k", generation.sampling.top_k, "draw from the K most likely; 0: from all")
+      ->capture_default_str();
   generate->add_option("--seed", generation.sampling.seed, "of the random numbers")->capture_default_str();
-  generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")->capture_default_str();
-  generate->add_option("--tokenizer", generation.tokenizer, "byte or a tokenizer.json; default: what the weight file names");
+  generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")
+      ->capture_default_str();
+  generate->add_option("--tokenizer", generation.tokenizer,
+                       "byte or a tokenizer.json; default: what the weight file names");
   generate->add_option("--threads", threads, "CPU threads; 0: OMP_NUM_THREADS, else all cores")->capture_default_str();
   generate->callback([&] { command = [&] { return cli::generate(generation, threads); }; });
 
@@ -123,14 +134,17 @@ int run(int argc, char** argv) {
   try {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     // CLI11 would only say that a command is missing.
-    if (!arguments.empty() && !arguments[0].starts_with('-') && app.get_subcommands([&](CLI::App* s) { return s->check_name(arguments[0]); }).empty()) {
+    if (!arguments.empty() && !arguments[0].starts_with('-') &&
+        app.get_subcommands([&](CLI::App* s) { return s->check_name(arguments[0]); }).empty()) {
       std::vector<std::string> names;
       for (const CLI::App* s : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(s->get_name());
       const std::string near = nearest_name(arguments[0], names);
-      return report("unknown command '" + arguments[0] + "'" + (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
+      return report("unknown command '" + arguments[0] + "'" +
+                        (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
                     cli::kUsage);
     }
-    const bool takes_overrides = !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "config");
+    const bool takes_overrides =
+        !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "config");
     if (takes_overrides) config.overrides = take_overrides(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);

@@ -12,8 +12,9 @@ int tokenize(const data::TokenizeOptions& options) {
   std::cout << fmt::format("tokenizer   {} ({} tokens)\n", result.tokenizer, result.vocab);
   for (const auto& [name, split] : {std::pair{"train", &result.train}, std::pair{"validation", &result.validation}}) {
     if (split->shards.empty()) continue;
-    std::cout << fmt::format("{:<11} {} documents, {} tokens of {} text ({:.2f} bytes a token)\n", name, split->documents, split->tokens,
-                             format_bytes(split->text_bytes), double(split->text_bytes) / double(split->tokens));
+    std::cout << fmt::format("{:<11} {} documents, {} tokens of {} text ({:.2f} bytes a token)\n", name,
+                             split->documents, split->tokens, format_bytes(split->text_bytes),
+                             double(split->text_bytes) / double(split->tokens));
     for (const std::string& shard : split->shards) std::cout << "            " << shard << '\n';
   }
   return kDone;

@@ -14,8 +14,8 @@ int train(const ConfigArguments& arguments) {
   // A reader of the output that goes away (`| head`) must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
   const Runtime runtime({.threads = int(config.train.threads)});
-  const train::RunResult result =
-      train::run(config, {.out = &std::cout, .terminal = ::isatty(STDOUT_FILENO) == 1, .command_line = arguments.command_line});
+  const train::RunResult result = train::run(
+      config, {.out = &std::cout, .terminal = ::isatty(STDOUT_FILENO) == 1, .command_line = arguments.command_line});
   if (result.status == train::RunStatus::finished) return kDone;
   std::cerr << "mylos: " << result.message << '\n';
   return result.status == train::RunStatus::stopped ? kStopped : kDiverged;

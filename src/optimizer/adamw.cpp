@@ -29,7 +29,8 @@ void AdamW::initialize(const Stream& stream) {
   fill_zero(stream, norm_and_scale_);
 }
 
-void AdamW::update(const Stream& stream, std::int64_t step, double learning_rate, const Tensor& weights, const Tensor& gradients) {
+void AdamW::update(const Stream& stream, std::int64_t step, double learning_rate, const Tensor& weights,
+                   const Tensor& gradients) {
   expect("AdamW::update", "weights", weights, storage_, {range_.total});
   expect_shape("AdamW::update", "gradients", gradients, {range_.total});
   kernels::sum_of_squares(stream, gradients, workspace_, squares_);

@@ -24,7 +24,8 @@ class AdamW {
   // Zero moments; the weights as they are become the exact master weights.
   void initialize(const Stream& stream);
   // step counts from 0. Gradients are read only; they are clipped on the fly.
-  void update(const Stream& stream, std::int64_t step, double learning_rate, const Tensor& weights, const Tensor& gradients);
+  void update(const Stream& stream, std::int64_t step, double learning_rate, const Tensor& weights,
+              const Tensor& gradients);
 
   // [2] f32 on the device after update(): the global norm of the gradients before clipping, and the factor they were scaled by (NaN
   // when the norm was not finite).

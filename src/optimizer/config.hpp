@@ -29,10 +29,10 @@ enum class ScheduleShape { cosine, linear, constant };
 
 struct ScheduleConfig {
   ScheduleShape shape = ScheduleShape::cosine;
-  double learning_rate = 3e-4;   // the peak
-  double final_fraction = 0.1;   // of the peak, at the end of cosine and linear
-  std::int64_t warmup = 0;       // steps
-  std::int64_t length = 0;       // steps from the first to the final learning rate; 0: train.steps
+  double learning_rate = 3e-4;  // the peak
+  double final_fraction = 0.1;  // of the peak, at the end of cosine and linear
+  std::int64_t warmup = 0;      // steps
+  std::int64_t length = 0;      // steps from the first to the final learning rate; 0: train.steps
 };
 void bind(ConfigBinder& keys, ScheduleConfig& config);
 

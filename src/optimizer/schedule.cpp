@@ -11,7 +11,8 @@ namespace mylos::optimizer {
 Schedule::Schedule(const ScheduleConfig& config, std::int64_t run_steps) : config_(config) {
   if (config_.length == 0) config_.length = run_steps;
   check(config_.length >= 1, "schedule.length is {}; it must be at least 1", config_.length);
-  check(config_.warmup <= config_.length, "schedule.warmup is {} steps, longer than the schedule of {}; shorten it or set schedule.length",
+  check(config_.warmup <= config_.length,
+        "schedule.warmup is {} steps, longer than the schedule of {}; shorten it or set schedule.length",
         config_.warmup, config_.length);
 }
 
@@ -23,7 +24,8 @@ double Schedule::learning_rate(std::int64_t step) const {
   const std::int64_t top = std::max<std::int64_t>(config_.warmup, 1) - 1;  // the step that has the peak
   const std::int64_t fall = config_.length - 1 - top;
   const double progress = fall > 0 ? std::min(1.0, double(step - top) / double(fall)) : (step > top ? 1.0 : 0.0);
-  const double left = config_.shape == ScheduleShape::linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  const double left =
+      config_.shape == ScheduleShape::linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   return peak * (config_.final_fraction + (1.0 - config_.final_fraction) * left);
 }
 

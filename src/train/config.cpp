@@ -13,24 +13,29 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.integer("batch", c.batch, 1, 1 << 20, "sequences in a micro-batch");
   keys.integer("accumulation", c.accumulation, 1, 1 << 20, "micro-batches whose gradients are added up before a step");
   keys.integer("sequence", c.sequence, 1, 1 << 24, "tokens of a sequence; at most model.max_seq_len");
-  keys.choice("recompute", c.recompute, {"none", "selective", "full"}, "which activations are computed again in the backward pass instead of kept");
+  keys.choice("recompute", c.recompute, {"none", "selective", "full"},
+              "which activations are computed again in the backward pass instead of kept");
   keys.choice("storage", c.storage, {"f32", "bf16"}, "of weights and activations; sums are always fp32");
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.integer("seed", c.seed, 0, INT64_MAX, "of the initial weights and of stochastic rounding (data.seed shuffles)");
-  keys.integer("threads", c.threads, 0, 4096, "CPU threads; 0: OMP_NUM_THREADS, else all cores. Equal results need equal threads");
+  keys.integer("threads", c.threads, 0, 4096,
+               "CPU threads; 0: OMP_NUM_THREADS, else all cores. Equal results need equal threads");
 }
 
 void bind(ConfigBinder& keys, EvalConfig& c) {
   constexpr std::int64_t kMost = std::int64_t(1) << 40;
-  keys.integer("interval", c.interval, 0, kMost, "steps between evaluations on data.validation; 0: only after the last step");
-  keys.integer("samples", c.samples, 0, kMost, "sequences of an evaluation during the run, always the same ones; 0: all");
+  keys.integer("interval", c.interval, 0, kMost,
+               "steps between evaluations on data.validation; 0: only after the last step");
+  keys.integer("samples", c.samples, 0, kMost,
+               "sequences of an evaluation during the run, always the same ones; 0: all");
   keys.integer("final_samples", c.final_samples, 0, kMost, "sequences of the evaluation after the last step; 0: all");
 }
 
 void bind(ConfigBinder& keys, OutputConfig& c) {
   keys.text("bundle", c.bundle, "the result bundle of the run (HDF5)");
   keys.text("weights", c.weights, "the trained weights (HDF5); empty: <bundle>.weights.h5 beside the bundle");
-  keys.text("log", c.log, "one JSON object a line for every step and evaluation; empty: <bundle>.jsonl beside the bundle");
+  keys.text("log", c.log,
+            "one JSON object a line for every step and evaluation; empty: <bundle>.jsonl beside the bundle");
   keys.flag("overwrite", c.overwrite, "replace files of an earlier run with the same names");
   keys.integer("log_interval", c.log_interval, 1, std::int64_t(1) << 40, "steps between lines for people");
   keys.choice("progress", c.progress, {"auto", "live", "lines", "off"},
@@ -46,14 +51,15 @@ OutputConfig resolve(OutputConfig c) {
   if (c.weights.empty()) c.weights = beside(".weights.h5");
   if (c.log.empty()) c.log = beside(".jsonl");
   check(c.weights != c.bundle && c.log != c.bundle && c.log != c.weights,
-        "output.bundle ('{}'), output.weights ('{}') and output.log ('{}') must be different files", c.bundle, c.weights, c.log);
+        "output.bundle ('{}'), output.weights ('{}') and output.log ('{}') must be different files", c.bundle,
+        c.weights, c.log);
   return c;
 }
 
 std::vector<ConfigSection> sections(Config& c) {
+  using data::bind;
   using model::bind;
   using optimizer::bind;
-  using data::bind;
   return {
       {"model", "the Llama-3 decoder", [&c](ConfigBinder& k) { bind(k, c.model); }},
       {"train", "the run and how one device computes it", [&c](ConfigBinder& k) { bind(k, c.train); }},
@@ -73,8 +79,9 @@ std::string to_toml(const Config& config) {
 Config resolve(Config c) {
   c.model = model::resolve(c.model);
   c.output = resolve(c.output);
-  check(c.train.sequence <= c.model.max_seq_len, "train.sequence is {}, longer than model.max_seq_len ({}); shorten one or raise the other",
-        c.train.sequence, c.model.max_seq_len);
+  check(c.train.sequence <= c.model.max_seq_len,
+        "train.sequence is {}, longer than model.max_seq_len ({}); shorten one or raise the other", c.train.sequence,
+        c.model.max_seq_len);
   c.schedule.length = optimizer::Schedule(c.schedule, c.train.steps).length();
   return c;
 }

@@ -30,9 +30,9 @@ struct TrainConfig {
 void bind(ConfigBinder& keys, TrainConfig& config);
 
 struct EvalConfig {
-  std::int64_t interval = 100;       // steps; 0: only after the last step
-  std::int64_t samples = 64;         // sequences of a periodic evaluation, always the same ones; 0: all
-  std::int64_t final_samples = 0;    // sequences of the evaluation after the last step; 0: all
+  std::int64_t interval = 100;     // steps; 0: only after the last step
+  std::int64_t samples = 64;       // sequences of a periodic evaluation, always the same ones; 0: all
+  std::int64_t final_samples = 0;  // sequences of the evaluation after the last step; 0: all
 };
 void bind(ConfigBinder& keys, EvalConfig& config);
 

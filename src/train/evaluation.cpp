@@ -8,7 +8,8 @@
 
 namespace mylos::train {
 
-Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet& samples, std::int64_t batch, std::int64_t limit) {
+Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet& samples, std::int64_t batch,
+                    std::int64_t limit) {
   const auto begin = std::chrono::steady_clock::now();
   const data::BatchLayout layout{.batch = batch};
   const std::int64_t batches = data::evaluation_batches(samples, layout, limit);
@@ -21,7 +22,8 @@ Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet
     sum += step.loss_sum(stream, host);
     result.tokens += host.valid_tokens;
   }
-  check(result.tokens > 0, "data.validation has no token to evaluate; it needs more than train.sequence ({}) tokens", samples.options().sequence);
+  check(result.tokens > 0, "data.validation has no token to evaluate; it needs more than train.sequence ({}) tokens",
+        samples.options().sequence);
   result.loss = sum / double(result.tokens);
   const data::TokenSource& source = samples.source();
   result.bits_per_byte = source.text_bytes() > 0

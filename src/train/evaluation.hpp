@@ -16,6 +16,7 @@ struct Evaluation {
 };
 
 // Samples 0 .. limit - 1 (limit 0: all) in batches of `batch` sequences.
-Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet& samples, std::int64_t batch, std::int64_t limit);
+Evaluation evaluate(TrainStep& step, const Stream& stream, const data::SampleSet& samples, std::int64_t batch,
+                    std::int64_t limit);
 
 }  // namespace mylos::train

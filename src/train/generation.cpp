@@ -40,7 +40,8 @@ class Window {
     std::copy(text.end() - std::ptrdiff_t(used), text.end(), window.begin());
     put(stream, window, tokens_);
     put(stream, {std::int32_t(used) - 1}, last_);
-    model_.logits_at(stream, {.tokens = tokens_, .labels = {}, .positions = positions_, .document_start = {}}, last_, logits_);
+    model_.logits_at(stream, {.tokens = tokens_, .labels = {}, .positions = positions_, .document_start = {}}, last_,
+                     logits_);
     std::vector<float> out(static_cast<std::size_t>(logits_.size()));
     download(stream, logits_, out.data(), logits_.bytes());
     return out;
@@ -63,20 +64,24 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
   std::vector<std::int32_t> order;
   for (std::size_t i = 0; i < logits.size(); ++i)
     if (std::isfinite(logits[i])) order.push_back(std::int32_t(i));
-  check(!order.empty(), "none of the {} logits is finite; the weights are damaged or the training diverged", logits.size());
+  check(!order.empty(), "none of the {} logits is finite; the weights are damaged or the training diverged",
+        logits.size());
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[std::size_t(a)], y = logits[std::size_t(b)];
     return x != y ? x > y : a < b;
   };
   const bool greedy = options.temperature <= 0.0;
-  const std::size_t k = greedy ? 1 : options.top_k > 0 ? std::min(order.size(), std::size_t(options.top_k)) : order.size();
+  const std::size_t k = greedy              ? 1
+                        : options.top_k > 0 ? std::min(order.size(), std::size_t(options.top_k))
+                                            : order.size();
   std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(k), order.end(), likelier);
   if (greedy) return order[0];
 
   std::vector<double> cumulative(k);
   double sum = 0;
   const double top = logits[std::size_t(order[0])];
-  for (std::size_t i = 0; i < k; ++i) cumulative[i] = sum += std::exp((double(logits[std::size_t(order[i])]) - top) / options.temperature);
+  for (std::size_t i = 0; i < k; ++i)
+    cumulative[i] = sum += std::exp((double(logits[std::size_t(order[i])]) - top) / options.temperature);
   // Two words give a number in (0, 1) of 48 bits: with 24 alone the rarest tokens of a large vocabulary could never be drawn.
   const PhiloxBlock words = philox(options.seed, Purpose::sampling, 0, index);
   const double u = (double(words.v[0] >> 8) * 0x1p24 + double(words.v[1] >> 8) + 0.5) * 0x1p-48;
@@ -86,22 +91,25 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
 
 Generated generate(const GenerationOptions& options, const std::function<void(std::string_view)>& on_bytes) {
   check(options.tokens >= 1, "{} tokens asked for; ask for at least 1", options.tokens);
-  check(options.sampling.temperature >= 0.0 && std::isfinite(options.sampling.temperature), "the temperature is {}; it must be 0 or more",
-        options.sampling.temperature);
+  check(options.sampling.temperature >= 0.0 && std::isfinite(options.sampling.temperature),
+        "the temperature is {}; it must be 0 or more", options.sampling.temperature);
   check(options.sampling.top_k >= 0, "top-k is {}; it must be 0 (all) or more", options.sampling.top_k);
   const WeightsFile file = describe_weights(options.weights);
   const std::string name = options.tokenizer.empty() ? file.tokenizer : options.tokenizer;
-  check(!name.empty(), "'{}' does not say which tokenizer its tokens are from; name it with --tokenizer (byte, or a tokenizer.json)",
+  check(!name.empty(),
+        "'{}' does not say which tokenizer its tokens are from; name it with --tokenizer (byte, or a tokenizer.json)",
         options.weights);
   const std::unique_ptr<data::Tokenizer> tokenizer = data::make_tokenizer(name);
-  check(tokenizer->vocab() <= file.config.model.vocab, "tokenizer '{}' has {} tokens, the model {}; it is not the one the model was trained with",
-        name, tokenizer->vocab(), file.config.model.vocab);
+  check(tokenizer->vocab() <= file.config.model.vocab,
+        "tokenizer '{}' has {} tokens, the model {}; it is not the one the model was trained with", name,
+        tokenizer->vocab(), file.config.model.vocab);
 
   model::ExecutionConfig execution = train::execution(file.config);
   execution.batch = 1;
   execution.training = false;
   if (options.window > 0) execution.sequence = options.window;
-  check(execution.sequence <= file.config.model.max_seq_len, "the window is {} tokens; the model knows positions up to {}", execution.sequence,
+  check(execution.sequence <= file.config.model.max_seq_len,
+        "the window is {} tokens; the model knows positions up to {}", execution.sequence,
         file.config.model.max_seq_len);
   Arena plan;
   { const Window measured(file.config.model, execution, plan); }
@@ -117,7 +125,8 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
     const std::vector<std::int32_t> prompt = tokenizer->encode(options.prompt);
     text.insert(text.end(), prompt.begin(), prompt.end());
   }
-  check(!text.empty(), "the prompt is empty and tokenizer '{}' has no end-of-text token to start from; give a prompt", name);
+  check(!text.empty(), "the prompt is empty and tokenizer '{}' has no end-of-text token to start from; give a prompt",
+        name);
 
   Generated result;
   const auto begin = std::chrono::steady_clock::now();

@@ -23,8 +23,8 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& 
 
 struct GenerationOptions {
   std::string weights;
-  std::string prompt;       // the end-of-text token, if there is one, comes before it: the start of a document
-  std::string tokenizer;    // empty: what the weight file names
+  std::string prompt;     // the end-of-text token, if there is one, comes before it: the start of a document
+  std::string tokenizer;  // empty: what the weight file names
   std::int64_t tokens = 100;
   std::int64_t window = 0;  // S; 0: the sequence the model was trained on
   SamplingOptions sampling;
@@ -33,7 +33,7 @@ struct GenerationOptions {
 struct Generated {
   std::vector<std::int32_t> tokens;  // without the prompt and the end token
   std::string text;
-  bool ended = false;                // by the model, with the end-of-text token
+  bool ended = false;  // by the model, with the end-of-text token
   double seconds = 0;
 };
 

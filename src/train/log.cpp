@@ -24,7 +24,12 @@ void JsonLog::line(const std::string& json) {
 }
 
 void JsonLog::start(std::int64_t parameters, std::int64_t steps, const std::string& bundle) {
-  line(Json{{"event", "start"}, {"time", measure::utc_now()}, {"parameters", parameters}, {"steps", steps}, {"bundle", bundle}}.dump());
+  line(Json{{"event", "start"},
+            {"time", measure::utc_now()},
+            {"parameters", parameters},
+            {"steps", steps},
+            {"bundle", bundle}}
+           .dump());
 }
 
 void JsonLog::step(const measure::StepSample& s) {
@@ -53,7 +58,8 @@ void JsonLog::evaluation(const measure::EvaluationSample& s) {
 }
 
 void JsonLog::end(const std::string& status, std::int64_t steps) {
-  line(Json{{"event", "end"}, {"time", measure::utc_now()}, {"status", status}, {"steps", steps}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  line(Json{{"event", "end"}, {"time", measure::utc_now()}, {"status", status}, {"steps", steps}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace mylos::train

@@ -9,8 +9,9 @@
 namespace mylos::train {
 
 std::string describe(const StepLine& l) {
-  std::string s = fmt::format("step {:>{}}/{}  loss {:.4f}  grad {:.3f}  lr {:.2e}  {:>6} tok/s", l.step, fmt::formatted_size("{}", l.steps),
-                              l.steps, l.loss, l.grad_norm, l.learning_rate, format_count(l.tokens_per_s));
+  std::string s = fmt::format("step {:>{}}/{}  loss {:.4f}  grad {:.3f}  lr {:.2e}  {:>6} tok/s", l.step,
+                              fmt::formatted_size("{}", l.steps), l.steps, l.loss, l.grad_norm, l.learning_rate,
+                              format_count(l.tokens_per_s));
   if (l.mfu >= 0) s += fmt::format("  mfu {:.1f}%", 100 * l.mfu);
   s += fmt::format("  data wait {:.1f}%", 100 * l.data_wait_share);
   if (l.step < l.steps) s += "  ETA " + format_duration(l.eta_s);

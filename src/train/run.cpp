@@ -37,7 +37,8 @@ void prepare_outputs(const OutputConfig& output) {
   for (const std::string& path : {output.bundle, output.weights, output.log}) {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;
-    check(output.overwrite, "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+    check(output.overwrite,
+          "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
   }
   // What an earlier run left must not stand beside the new bundle if this run is killed.
   for (const std::string& path : {output.bundle, output.weights, output.log}) {
@@ -49,10 +50,14 @@ void prepare_outputs(const OutputConfig& output) {
 
 ProgressWriter::Mode progress_mode(const OutputConfig& output, bool terminal) {
   switch (output.progress) {
-    case Progress::off: return ProgressWriter::Mode::off;
-    case Progress::lines: return ProgressWriter::Mode::lines;
-    case Progress::live: return ProgressWriter::Mode::live;
-    case Progress::automatic: break;
+    case Progress::off:
+      return ProgressWriter::Mode::off;
+    case Progress::lines:
+      return ProgressWriter::Mode::lines;
+    case Progress::live:
+      return ProgressWriter::Mode::live;
+    case Progress::automatic:
+      break;
   }
   return terminal ? ProgressWriter::Mode::live : ProgressWriter::Mode::lines;
 }
@@ -61,7 +66,8 @@ struct Samples {
   data::TokenSource source;
   data::SampleSet set;
   Samples(const Config& c, const std::vector<std::string>& files, bool shuffle)
-      : source(files, data::stated_dtype(c.data), c.model.vocab), set(source, data::sample_options(c.data, source, c.train.sequence, shuffle)) {}
+      : source(files, data::stated_dtype(c.data), c.model.vocab),
+        set(source, data::sample_options(c.data, source, c.train.sequence, shuffle)) {}
 };
 
 class Run {
@@ -103,10 +109,11 @@ class Run {
  private:
   void introduce() {
     progress_.text(plan::to_text(plan_));
-    progress_.text(fmt::format("data        {} training tokens ({} samples an epoch){}", train_.source.size(), train_.set.count(),
-                               validation_ ? fmt::format(", {} validation tokens", validation_->source.size()) : ", no validation"));
-    progress_.text(fmt::format("run         {} steps of {} tokens on {} ({}, {} threads)\n", c_.train.steps, tokens_per_step(c_),
-                               hardware_.device_name, hardware_.backend, hardware_.threads));
+    progress_.text(fmt::format(
+        "data        {} training tokens ({} samples an epoch){}", train_.source.size(), train_.set.count(),
+        validation_ ? fmt::format(", {} validation tokens", validation_->source.size()) : ", no validation"));
+    progress_.text(fmt::format("run         {} steps of {} tokens on {} ({}, {} threads)\n", c_.train.steps,
+                               tokens_per_step(c_), hardware_.device_name, hardware_.backend, hardware_.threads));
   }
 
   void fill_bundle(const RunOptions& options) {
@@ -128,10 +135,12 @@ class Run {
 
   void loop() {
     const StopSignal stop;
-    const std::int64_t first_step = 0;  // a resumed run starts later: data, schedule and random numbers depend on the step alone
+    const std::int64_t first_step =
+        0;  // a resumed run starts later: data, schedule and random numbers depend on the step alone
     const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
-    data::Loader loader([&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
-                        layout.micro_batches, first_step, c_.data.prefetch);
+    data::Loader loader(
+        [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
+        layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
     begin_ = Clock::now();
     for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
@@ -154,7 +163,8 @@ class Run {
             .step_time_s = seconds_since(step_begin),
             .data_wait_s = wait});
       const bool last = s + 1 == c_.train.steps;
-      if (validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0) evaluate_now(c_.eval.samples);
+      if (validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0)
+        evaluate_now(c_.eval.samples);
       bundle_->maybe_publish();
     }
     if (validation_) evaluate_now(c_.eval.final_samples);
@@ -188,27 +198,32 @@ class Run {
 
   void evaluate_now(std::int64_t limit) {
     const Evaluation e = evaluate(*step_, stream_, validation_->set, c_.train.batch, limit);
-    const measure::EvaluationSample sample{
-        .step = result_.steps, .loss = e.loss, .bits_per_byte = e.bits_per_byte, .tokens = e.tokens, .time_s = e.time_s};
+    const measure::EvaluationSample sample{.step = result_.steps,
+                                           .loss = e.loss,
+                                           .bits_per_byte = e.bits_per_byte,
+                                           .tokens = e.tokens,
+                                           .time_s = e.time_s};
     record_->evaluation(sample);
     log_->evaluation(sample);
     result_.validation_loss = e.loss;
     result_.validation_bits_per_byte = e.bits_per_byte;
-    progress_.text(fmt::format("step {}  validation loss {:.4f}{} over {} tokens in {}", result_.steps, e.loss,
-                               std::isfinite(e.bits_per_byte) ? fmt::format(", {:.3f} bits per byte,", e.bits_per_byte) : "", e.tokens,
-                               format_duration(e.time_s)));
+    progress_.text(
+        fmt::format("step {}  validation loss {:.4f}{} over {} tokens in {}", result_.steps, e.loss,
+                    std::isfinite(e.bits_per_byte) ? fmt::format(", {:.3f} bits per byte,", e.bits_per_byte) : "",
+                    e.tokens, format_duration(e.time_s)));
   }
 
   void stopped(int signal) {
     result_.status = RunStatus::stopped;
-    result_.message = fmt::format("stopped by {} after step {} of {}; weights and bundle are written", signal == SIGINT ? "SIGINT" : "SIGTERM",
-                                  result_.steps, c_.train.steps);
+    result_.message = fmt::format("stopped by {} after step {} of {}; weights and bundle are written",
+                                  signal == SIGINT ? "SIGINT" : "SIGTERM", result_.steps, c_.train.steps);
   }
 
   void diverged(std::int64_t step, const StepResult& r) {
     result_.status = RunStatus::diverged;
     result_.message = fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the weights of step {} are kept in '{}'. Lower schedule.learning_rate "
+        "step {}: loss {} and gradient norm {} are not both finite; the weights of step {} are kept in '{}'. Lower "
+        "schedule.learning_rate "
         "(now {}) or lengthen schedule.warmup (now {})",
         step + 1, r.loss, r.grad_norm, result_.steps, c_.output.weights, c_.schedule.learning_rate, c_.schedule.warmup);
   }
@@ -217,17 +232,21 @@ class Run {
     const std::string tokenizer = c_.data.tokenizer.empty() ? train_.source.tokenizer() : c_.data.tokenizer;
     save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
     const DeviceMemory memory = device_memory();
-    bundle_->set_summary("device_memory_peak", double(memory.peak_bytes), {.units = "bytes", .description = "most device memory held at once"});
+    bundle_->set_summary("device_memory_peak", double(memory.peak_bytes),
+                         {.units = "bytes", .description = "most device memory held at once"});
     const bool finished = result_.status == RunStatus::finished;
-    const std::string status = finished ? "finished" : result_.status == RunStatus::stopped ? "stopped" : "failed: " + result_.message;
+    const std::string status = finished                               ? "finished"
+                               : result_.status == RunStatus::stopped ? "stopped"
+                                                                      : "failed: " + result_.message;
     record_->status(status);
     log_->end(status, result_.steps);
     if (finished)
       bundle_->finish();
     else
       bundle_->publish();
-    progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps, format_duration(seconds_since(begin_)),
-                               format_bytes(plan_.total_bytes), format_bytes(memory.peak_bytes)));
+    progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps,
+                               format_duration(seconds_since(begin_)), format_bytes(plan_.total_bytes),
+                               format_bytes(memory.peak_bytes)));
     progress_.text(fmt::format("bundle {}\nweights {}\nlog {}", c_.output.bundle, c_.output.weights, c_.output.log));
     return result_;
   }

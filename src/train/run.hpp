@@ -28,11 +28,11 @@ enum class RunStatus { finished, stopped, diverged };
 
 struct RunResult {
   RunStatus status = RunStatus::finished;
-  std::int64_t steps = 0;  // good ones
-  double loss = 0;         // of the last good step
+  std::int64_t steps = 0;                                             // good ones
+  double loss = 0;                                                    // of the last good step
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // stays so without validation data
   double validation_bits_per_byte = std::numeric_limits<double>::quiet_NaN();
-  std::string message;     // one line: why it ended early
+  std::string message;  // one line: why it ended early
 };
 
 // config must be resolved. A Runtime must be alive.

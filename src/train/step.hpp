@@ -56,7 +56,8 @@ class TrainStep {
 
   void initialize(const Stream& stream);
   // micro_batches: train.accumulation of them. step counts from 0. Returns when the step is done on the device.
-  StepResult run(const Stream& stream, std::int64_t step, double learning_rate, std::span<const data::HostBatch> micro_batches);
+  StepResult run(const Stream& stream, std::int64_t step, double learning_rate,
+                 std::span<const data::HostBatch> micro_batches);
 
   // Sum over valid tokens of the loss of one batch [B, S], without gradients.
   double loss_sum(const Stream& stream, const data::HostBatch& batch);

@@ -13,7 +13,8 @@ constexpr const char* kByteTokenizer = "byte";
 
 std::vector<checkpoint::WeightInfo> weight_infos(const model::Transformer& model) {
   std::vector<checkpoint::WeightInfo> infos;
-  for (const model::ParameterInfo& p : model.layout().parameters) infos.push_back({p.name, model.execution().storage, p.shape});
+  for (const model::ParameterInfo& p : model.layout().parameters)
+    infos.push_back({p.name, model.execution().storage, p.shape});
   return infos;
 }
 
@@ -27,8 +28,8 @@ bool is_path(const std::string& tokenizer) { return !tokenizer.empty() && tokeni
 
 }  // namespace
 
-void save_weights(const std::string& path, const Stream& stream, const model::Transformer& model, const Config& config, std::int64_t step,
-                  const std::string& tokenizer) {
+void save_weights(const std::string& path, const Stream& stream, const model::Transformer& model, const Config& config,
+                  std::int64_t step, const std::string& tokenizer) {
   checkpoint::WeightsMeta meta{.step = step, .config_toml = to_toml(config), .texts = {}};
   if (is_path(tokenizer))
     meta.texts["tokenizer"] = fs::proximate(fs::absolute(tokenizer), fs::absolute(path).parent_path()).string();
@@ -50,7 +51,8 @@ WeightsFile describe_weights(const std::string& path) {
   file.step = reader.meta().step;
   if (const auto found = reader.meta().texts.find("tokenizer"); found != reader.meta().texts.end()) {
     file.tokenizer = found->second;
-    if (is_path(file.tokenizer)) file.tokenizer = (fs::path(path).parent_path() / file.tokenizer).lexically_normal().string();
+    if (is_path(file.tokenizer))
+      file.tokenizer = (fs::path(path).parent_path() / file.tokenizer).lexically_normal().string();
   }
   return file;
 }

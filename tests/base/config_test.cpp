@@ -65,12 +65,15 @@ class Config : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-#define EXPECT_HAS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << "'" << part << "' is not in: " << (text)
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE(std::string(text).find(part), std::string::npos) << "'" << part << "' is not in: " << (text)
 
 TEST_F(Config, ReadsEveryType) {
   Things t;
-  read_config(file("a.toml", "[train]\nsteps = 7\nrate = 2\nfused = false\nname = \"x\\ty\"\nfiles = [\"a\", \"b\"]\n[model]\nkind='moe'\n"), {},
-              t.sections());
+  read_config(file("a.toml",
+                   "[train]\nsteps = 7\nrate = 2\nfused = false\nname = \"x\\ty\"\nfiles = [\"a\", "
+                   "\"b\"]\n[model]\nkind='moe'\n"),
+              {}, t.sections());
   EXPECT_EQ(t.steps, 7);
   EXPECT_EQ(t.rate, 2.0);
   EXPECT_FALSE(t.fused);
@@ -83,7 +86,9 @@ TEST_F(Config, ReadsEveryType) {
 TEST_F(Config, OverridesWinAndBareWordsAreText) {
   Things t;
   read_config(file("a.toml", "[train]\nsteps = 7\n"),
-              {"train.steps=9", "train.rate=3e-4", "train.name=7", "train.files=data/x-*.bin", "model.kind=moe", "train.fused=false"}, t.sections());
+              {"train.steps=9", "train.rate=3e-4", "train.name=7", "train.files=data/x-*.bin", "model.kind=moe",
+               "train.fused=false"},
+              t.sections());
   EXPECT_EQ(t.steps, 9);
   EXPECT_EQ(t.rate, 3e-4);
   EXPECT_EQ(t.name, "7");

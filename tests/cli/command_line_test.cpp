@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Outcome {
-  int code = -1;     // exit code
-  int signal = 0;    // that ended it
+  int code = -1;   // exit code
+  int signal = 0;  // that ended it
   std::string out, err;
 };
 
@@ -48,7 +48,9 @@ class CommandLine : public ::testing::Test {
     arguments.insert(arguments.begin(), program);
     const pid_t child = fork();
     if (child == 0) {
-      if (std::freopen(file("out").c_str(), "w", stdout) == nullptr || std::freopen(file("err").c_str(), "w", stderr) == nullptr) _exit(99);
+      if (std::freopen(file("out").c_str(), "w", stdout) == nullptr ||
+          std::freopen(file("err").c_str(), "w", stderr) == nullptr)
+        _exit(99);
       std::vector<char*> argv;
       for (std::string& a : arguments) argv.push_back(a.data());
       argv.push_back(nullptr);
@@ -88,14 +90,16 @@ class CommandLine : public ::testing::Test {
       std::string bytes;
       for (const char c : text) bytes += {c, '\0'};
       write(std::string(name) + ".bin", bytes);
-      write(std::string(name) + ".bin.json",
-            R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256, "text_bytes": )" +
-                std::to_string(text.size()) + "}");
+      write(
+          std::string(name) + ".bin.json",
+          R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256, "text_bytes": )" +
+              std::to_string(text.size()) + "}");
     }
-    return write("tiny.toml", "[model]\ndim = 16\nlayers = 1\nheads = 2\nffn = 32\nvocab = 257\nmax_seq_len = 16\n"
-                              "[train]\nsteps = 3\nbatch = 2\nsequence = 16\n[eval]\nfinal_samples = 4\n[data]\ntrain = [\"" +
-                                  file("train.bin") + "\"]\nvalidation = [\"" + file("validation.bin") + "\"]\n[output]\nbundle = \"" + file("run.h5") +
-                                  "\"\n");
+    return write("tiny.toml",
+                 "[model]\ndim = 16\nlayers = 1\nheads = 2\nffn = 32\nvocab = 257\nmax_seq_len = 16\n"
+                 "[train]\nsteps = 3\nbatch = 2\nsequence = 16\n[eval]\nfinal_samples = 4\n[data]\ntrain = [\"" +
+                     file("train.bin") + "\"]\nvalidation = [\"" + file("validation.bin") +
+                     "\"]\n[output]\nbundle = \"" + file("run.h5") + "\"\n");
   }
 
   fs::path folder_;
@@ -129,7 +133,10 @@ TEST_F(CommandLine, ConfigurationErrors) {
     expect_error({command, config, "--schedule.learning_rate=nan"}, 1, "schedule.learning_rate");
     expect_error({command, config, "--model.heads=3"}, 1, "model.heads");
     expect_error({command, write("bad.toml", "[train\n")}, 1, "bad.toml:1");
-    expect_error({command, write("binary.toml", std::string("\x7f" "ELF\0\1\2", 7))}, 1, "binary.toml");
+    expect_error({command, write("binary.toml", std::string("\x7f"
+                                                            "ELF\0\1\2",
+                                                            7))},
+                 1, "binary.toml");
   }
   expect_error({"train", config, "--data.train=" + file("gone-*.bin")}, 1, "gone-*.bin");
   expect_error({"train", config, "--model.vocab=100"}, 1, "vocab");
@@ -188,7 +195,8 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;
-  o = run({"train", tiny(), "--data.train=" + file("tokens/train-*.bin"), "--data.validation=" + file("tokens/validation-*.bin")});
+  o = run({"train", tiny(), "--data.train=" + file("tokens/train-*.bin"),
+           "--data.validation=" + file("tokens/validation-*.bin")});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.out.find("step 3/3"), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("bits per byte"), std::string::npos) << o.out;
@@ -201,7 +209,10 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   o = run({"generate", "--weights", file("run.weights.h5"), "--prompt", "the mill", "--tokens", "20", "--seed", "3"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.out.rfind("the mill", 0), 0u) << o.out;
-  EXPECT_EQ(run({"generate", "--weights", file("run.weights.h5"), "--prompt", "the mill", "--tokens", "20", "--seed", "3"}).out, o.out);
+  EXPECT_EQ(
+      run({"generate", "--weights", file("run.weights.h5"), "--prompt", "the mill", "--tokens", "20", "--seed", "3"})
+          .out,
+      o.out);
   expect_error({"train", tiny()}, 1, "output.overwrite=true");
 }
 

@@ -99,7 +99,9 @@ TEST(AdamW, Bf16WithoutMasterIsRounded) {
   expect_equal_to_reference(twenty_steps({.master = Master::none}, DType::bf16, DType::f32), 2e-2, 2e-6);
 }
 
-TEST(AdamW, NoClip) { expect_equal_to_reference(twenty_steps({.max_grad_norm = 0.0}, DType::f32, DType::f32), 1e-6, 2e-6); }
+TEST(AdamW, NoClip) {
+  expect_equal_to_reference(twenty_steps({.max_grad_norm = 0.0}, DType::f32, DType::f32), 1e-6, 2e-6);
+}
 
 TEST(AdamW, OnlyMatricesDecay) {
   const Stream stream;
@@ -107,7 +109,8 @@ TEST(AdamW, OnlyMatricesDecay) {
   Arena arena(1 << 20, "test optimizer");
   AdamW adamw({.weight_decay = 0.5}, {kDecayEnd, kTotal}, DType::f32, 7, arena);
   adamw.initialize(stream);
-  const test::DeviceTensor weights = test::to_device(stream, start, DType::f32), gradients = test::to_device(stream, test::zeros({kTotal}), DType::f32);
+  const test::DeviceTensor weights = test::to_device(stream, start, DType::f32),
+                           gradients = test::to_device(stream, test::zeros({kTotal}), DType::f32);
   adamw.update(stream, 0, 0.1, weights.tensor, gradients.tensor);
   const test::HostTensor got = test::to_host(stream, weights.tensor);
   for (std::int64_t i = 0; i < kTotal; ++i) {
@@ -123,11 +126,13 @@ TEST(AdamW, ANormThatIsNotFiniteLeavesEverythingAsItWas) {
     Arena arena(1 << 20, "test optimizer");
     AdamW adamw({}, {kDecayEnd, kTotal}, DType::bf16, 7, arena);
     adamw.initialize(stream);
-    const test::DeviceTensor weights = test::to_device(stream, g, DType::bf16), good = test::to_device(stream, g, DType::f32);
+    const test::DeviceTensor weights = test::to_device(stream, g, DType::bf16),
+                             good = test::to_device(stream, g, DType::f32);
     adamw.update(stream, 0, 1e-3, weights.tensor, good.tensor);
     const auto state = [&] {
-      return std::vector<std::vector<std::uint8_t>>{test::raw_bytes(stream, weights.tensor), test::raw_bytes(stream, adamw.moment1()),
-                                                    test::raw_bytes(stream, adamw.moment2()), test::raw_bytes(stream, adamw.low())};
+      return std::vector<std::vector<std::uint8_t>>{
+          test::raw_bytes(stream, weights.tensor), test::raw_bytes(stream, adamw.moment1()),
+          test::raw_bytes(stream, adamw.moment2()), test::raw_bytes(stream, adamw.low())};
     };
     const auto before = state();
     g[kTotal / 2] = bad;

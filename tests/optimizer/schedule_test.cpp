@@ -38,14 +38,16 @@ TEST_P(EveryShape, FirstStepTrainsPeakEndsWarmupAndTheEndIsFinal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, EveryShape, ::testing::Values(ScheduleShape::cosine, ScheduleShape::linear, ScheduleShape::constant));
+INSTANTIATE_TEST_SUITE_P(Shapes, EveryShape,
+                         ::testing::Values(ScheduleShape::cosine, ScheduleShape::linear, ScheduleShape::constant));
 
 TEST(Schedule, HalfWayValues) {
   // 101 steps without warm-up: step 50 is the middle of the fall.
   EXPECT_NEAR(Schedule(config(ScheduleShape::cosine, 0), 101).learning_rate(50), 3e-3 * 0.55, 1e-15);
   EXPECT_NEAR(Schedule(config(ScheduleShape::linear, 0), 101).learning_rate(50), 3e-3 * 0.55, 1e-15);
   EXPECT_NEAR(Schedule(config(ScheduleShape::linear, 0), 101).learning_rate(25), 3e-3 * 0.775, 1e-15);
-  EXPECT_NEAR(Schedule(config(ScheduleShape::cosine, 0), 101).learning_rate(25), 3e-3 * (0.1 + 0.9 * 0.8535533905932737), 1e-15);
+  EXPECT_NEAR(Schedule(config(ScheduleShape::cosine, 0), 101).learning_rate(25),
+              3e-3 * (0.1 + 0.9 * 0.8535533905932737), 1e-15);
   EXPECT_DOUBLE_EQ(Schedule(config(ScheduleShape::cosine, 10), 101).learning_rate(4), 1.5e-3);
 }
 

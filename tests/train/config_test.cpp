@@ -16,7 +16,8 @@ std::string error(const std::vector<std::string>& overrides) {
   return "no error";
 }
 
-#define EXPECT_HAS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << "'" << part << "' is not in: " << (text)
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE(std::string(text).find(part), std::string::npos) << "'" << part << "' is not in: " << (text)
 
 TEST(TrainConfig, DefaultsResolve) {
   const Config c = load_config("", {});
@@ -27,7 +28,8 @@ TEST(TrainConfig, DefaultsResolve) {
 }
 
 TEST(TrainConfig, ResolvedTextReadsBackTheSame) {
-  const Config c = load_config("", {"train.steps=77", "train.storage=bf16", "schedule.learning_rate=0.1", "output.bundle=x/y.h5"});
+  const Config c =
+      load_config("", {"train.steps=77", "train.storage=bf16", "schedule.learning_rate=0.1", "output.bundle=x/y.h5"});
   const std::string text = to_toml(c);
   EXPECT_EQ(to_toml(parse_config(text, "text")), text);
   EXPECT_EQ(to_toml(resolve(c)), text);

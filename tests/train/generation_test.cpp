@@ -15,7 +15,8 @@ namespace {
 const std::vector<float> kLogits{0.0f, 2.0f, -1.0f, 2.0f, 1.0f};
 
 TEST(Sampling, GreedyTakesTheFirstOfTheLargest) {
-  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(sample_token(kLogits, {.temperature = 0.0, .top_k = 0, .seed = 1}, i), 1);
+  for (std::uint64_t i = 0; i < 5; ++i)
+    EXPECT_EQ(sample_token(kLogits, {.temperature = 0.0, .top_k = 0, .seed = 1}, i), 1);
   EXPECT_EQ(sample_token(kLogits, {.temperature = 5.0, .top_k = 1, .seed = 1}, 0), 1);
 }
 
@@ -31,10 +32,12 @@ TEST(Sampling, FrequenciesFollowTheSoftmax) {
       }
       std::vector<double> seen(kLogits.size());
       constexpr int kDraws = 20000;
-      for (std::uint64_t i = 0; i < kDraws; ++i) seen[std::size_t(sample_token(kLogits, {.temperature = temperature, .top_k = k, .seed = seed}, i))] += 1;
+      for (std::uint64_t i = 0; i < kDraws; ++i)
+        seen[std::size_t(sample_token(kLogits, {.temperature = temperature, .top_k = k, .seed = seed}, i))] += 1;
       for (std::size_t i = 0; i < p.size(); ++i) {
         const double expected = p[i] / sum * kDraws;
-        EXPECT_NEAR(seen[i], expected, 6 * std::sqrt(expected) + 1e-9) << "token " << i << " temperature " << temperature << " k " << k;
+        EXPECT_NEAR(seen[i], expected, 6 * std::sqrt(expected) + 1e-9)
+            << "token " << i << " temperature " << temperature << " k " << k;
       }
     }
   }
@@ -42,7 +45,8 @@ TEST(Sampling, FrequenciesFollowTheSoftmax) {
 
 TEST(Sampling, SameSeedSameTokenAndBadLogits) {
   for (std::uint64_t i = 0; i < 20; ++i)
-    EXPECT_EQ(sample_token(kLogits, {.temperature = 1, .top_k = 0, .seed = 3}, i), sample_token(kLogits, {.temperature = 1, .top_k = 0, .seed = 3}, i));
+    EXPECT_EQ(sample_token(kLogits, {.temperature = 1, .top_k = 0, .seed = 3}, i),
+              sample_token(kLogits, {.temperature = 1, .top_k = 0, .seed = 3}, i));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(sample_token(std::vector<float>{nan, -3.0f}, {}, 0), 1);
   EXPECT_THROW(sample_token(std::vector<float>{nan, nan}, {}, 0), Error);
@@ -55,12 +59,19 @@ TEST(Generate, WritesTextThatASeedRepeats) {
   std::string text;
   while (text.size() < 6000) text += line;
   std::vector<std::uint16_t> tokens(text.begin(), text.end());
-  std::ofstream(folder.file("t.bin"), std::ios::binary).write(reinterpret_cast<const char*>(tokens.data()), std::streamsize(2 * tokens.size()));
-  std::ofstream(folder.file("t.bin.json")) << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256})";
-  const Config c = test::tiny_config(folder, {"model.vocab=257", "data.train=" + folder.file("t.bin"), "data.validation=[]", "train.steps=60",
-                                              "schedule.length=60"});
+  std::ofstream(folder.file("t.bin"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()), std::streamsize(2 * tokens.size()));
+  std::ofstream(folder.file("t.bin.json"))
+      << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 257, "tokenizer": "byte", "end_of_text": 256})";
+  const Config c = test::tiny_config(folder, {"model.vocab=257", "data.train=" + folder.file("t.bin"),
+                                              "data.validation=[]", "train.steps=60", "schedule.length=60"});
   run(c, {});
-  GenerationOptions options{.weights = folder.file("run.weights.h5"), .prompt = "the mill", .tokenizer = "", .tokens = 60, .window = 0, .sampling = {}};
+  GenerationOptions options{.weights = folder.file("run.weights.h5"),
+                            .prompt = "the mill",
+                            .tokenizer = "",
+                            .tokens = 60,
+                            .window = 0,
+                            .sampling = {}};
   options.sampling.temperature = 0.0;
   std::string streamed;
   const Generated a = generate(options, [&](std::string_view bytes) { streamed += bytes; });

@@ -8,14 +8,25 @@ namespace mylos::train {
 namespace {
 
 StepLine line(std::int64_t step) {
-  return {.step = step, .steps = 100, .loss = 3.25, .grad_norm = 0.5, .learning_rate = 1e-3, .tokens_per_s = 12345, .data_wait_share = 0.015, .mfu = -1, .eta_s = 245};
+  return {.step = step,
+          .steps = 100,
+          .loss = 3.25,
+          .grad_norm = 0.5,
+          .learning_rate = 1e-3,
+          .tokens_per_s = 12345,
+          .data_wait_share = 0.015,
+          .mfu = -1,
+          .eta_s = 245};
 }
 
 TEST(Progress, ALineSaysWhatMatters) {
-  EXPECT_EQ(describe(line(7)), "step   7/100  loss 3.2500  grad 0.500  lr 1.00e-03   12.3k tok/s  data wait 1.5%  ETA 4 min 05 s");
+  EXPECT_EQ(describe(line(7)),
+            "step   7/100  loss 3.2500  grad 0.500  lr 1.00e-03   12.3k tok/s  data wait 1.5%  ETA 4 min 05 s");
   StepLine known = line(100);
   known.mfu = 0.423;
-  EXPECT_EQ(describe(known), "step 100/100  loss 3.2500  grad 0.500  lr 1.00e-03   12.3k tok/s  mfu 42.3%  data wait 1.5%") << "no ETA at the end";
+  EXPECT_EQ(describe(known),
+            "step 100/100  loss 3.2500  grad 0.500  lr 1.00e-03   12.3k tok/s  mfu 42.3%  data wait 1.5%")
+      << "no ETA at the end";
 }
 
 TEST(Progress, LinesComeAtTheInterval) {

@@ -48,7 +48,8 @@ std::map<std::string, std::vector<std::uint8_t>> read_all_weights(const std::str
 }
 
 void expect_sound(const std::string& bundle) {
-  for (const measure::Finding& f : measure::validate(bundle)) EXPECT_FALSE(f.error) << bundle << ": " << f.where << ": " << f.what;
+  for (const measure::Finding& f : measure::validate(bundle))
+    EXPECT_FALSE(f.error) << bundle << ": " << f.where << ": " << f.what;
 }
 
 // Sends a signal to this process when a certain text is written to it.
@@ -99,7 +100,8 @@ TEST(Run, TwoRunsAgreeToTheBit) {
     std::vector<std::map<std::string, std::vector<std::uint8_t>>> weights;
     for (int i = 0; i < 2; ++i) {
       const test::Folder folder;
-      const Config c = test::tiny_config(folder, {std::string("train.storage=") + storage, "train.steps=12", "train.accumulation=2", "optimizer.moments=bf16"});
+      const Config c = test::tiny_config(folder, {std::string("train.storage=") + storage, "train.steps=12",
+                                                  "train.accumulation=2", "optimizer.moments=bf16"});
       run(c, {});
       logs.push_back(read_log(folder.file("run.jsonl")));
       weights.push_back(read_all_weights(folder.file("run.weights.h5")));
@@ -146,7 +148,8 @@ TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
 
 TEST(Run, DivergenceStopsWithTheLastGoodState) {
   const test::Folder folder;
-  const Config good = test::tiny_config(folder, {"train.steps=1", "output.bundle=" + folder.file("one.h5"), "schedule.learning_rate=1e25"});
+  const Config good = test::tiny_config(
+      folder, {"train.steps=1", "output.bundle=" + folder.file("one.h5"), "schedule.learning_rate=1e25"});
   run(good, {});
   const Config c = test::tiny_config(folder, {"schedule.learning_rate=1e25"});
   const RunResult r = run(c, {});

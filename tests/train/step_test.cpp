@@ -10,18 +10,21 @@ namespace {
 
 struct Loaded {
   explicit Loaded(const Config& c)
-      : source(c.data.train, data::stated_dtype(c.data), c.model.vocab), samples(source, data::sample_options(c.data, source, c.train.sequence, true)) {}
+      : source(c.data.train, data::stated_dtype(c.data), c.model.vocab),
+        samples(source, data::sample_options(c.data, source, c.train.sequence, true)) {}
   data::TokenSource source;
   data::SampleSet samples;
 };
 
-std::vector<StepResult> some_steps(const Config& c, TrainStep& step, const Stream& stream, std::int64_t first, std::int64_t count) {
+std::vector<StepResult> some_steps(const Config& c, TrainStep& step, const Stream& stream, std::int64_t first,
+                                   std::int64_t count) {
   const Loaded loaded(c);
   const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
   std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
   std::vector<StepResult> results;
   for (std::int64_t s = first; s < first + count; ++s) {
-    for (std::int64_t m = 0; m < layout.micro_batches; ++m) data::make_batch(loaded.samples, layout, s, m, batches[std::size_t(m)]);
+    for (std::int64_t m = 0; m < layout.micro_batches; ++m)
+      data::make_batch(loaded.samples, layout, s, m, batches[std::size_t(m)]);
     results.push_back(step.run(stream, s, 3e-3, batches));
   }
   return results;
@@ -32,7 +35,8 @@ TEST(Step, AccumulationEqualsOneLargeBatch) {
   const Stream stream;
   std::vector<std::vector<StepResult>> runs;
   for (const auto& [batch, accumulation] : {std::pair{12, 1}, {4, 3}, {1, 12}}) {
-    const Config c = test::tiny_config(folder, {fmt::format("train.batch={}", batch), fmt::format("train.accumulation={}", accumulation)});
+    const Config c = test::tiny_config(
+        folder, {fmt::format("train.batch={}", batch), fmt::format("train.accumulation={}", accumulation)});
     Arena arena(plan_run(c).total_bytes, "test");
     TrainStep step(c, arena);
     step.initialize(stream);
@@ -112,7 +116,8 @@ TEST(Weights, RoundTripAndWhatDoesNotFit) {
   const Stream stream;
   for (const char* storage : {"f32", "bf16"}) {
     const std::string storage_override = std::string("train.storage=") + storage;
-    const Config c = test::tiny_config(folder, {storage_override, "train.seed=5"}), other = test::tiny_config(folder, {storage_override, "train.seed=6"});
+    const Config c = test::tiny_config(folder, {storage_override, "train.seed=5"}),
+                 other = test::tiny_config(folder, {storage_override, "train.seed=6"});
     Arena arena_a(plan_run(c).total_bytes, "test"), arena_b(plan_run(c).total_bytes, "test");
     TrainStep a(c, arena_a), b(other, arena_b);
     a.initialize(stream);

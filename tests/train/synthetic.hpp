@@ -38,8 +38,8 @@ inline void write_tokens(const std::string& path, std::int64_t count, std::uint6
     tokens.push_back(std::uint16_t(often[std::size_t(i)] == 0 ? noise[std::size_t(i)] : (tokens.back() * 5 + 3) % 61));
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(tokens.data()), std::streamsize(tokens.size() * sizeof(tokens[0])));
-  std::ofstream(path + ".json") << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "tokens": )" << count << R"(, "vocab": 61, "text_bytes": )"
-                                << 3 * count << "}";
+  std::ofstream(path + ".json") << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "tokens": )" << count
+                                << R"(, "vocab": 61, "text_bytes": )" << 3 * count << "}";
 }
 
 inline train::Config tiny_config(const Folder& folder, const std::vector<std::string>& overrides = {}) {
@@ -68,7 +68,8 @@ inline train::Config tiny_config(const Folder& folder, const std::vector<std::st
                                   "output.progress=lines"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   // The schedule keeps its length when a test shortens the run.
-  if (std::none_of(all.begin(), all.end(), [](const std::string& o) { return o.starts_with("schedule.length="); })) all.push_back("schedule.length=40");
+  if (std::none_of(all.begin(), all.end(), [](const std::string& o) { return o.starts_with("schedule.length="); }))
+    all.push_back("schedule.length=40");
   return train::load_config("", all);
 }
 
