@@ -10,7 +10,7 @@
 #include "tensor/detail/exec.hpp"
 
 #define MYLOS_PRAGMA(text) _Pragma(#text)
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 #define MYLOS_UNROLL(n) MYLOS_PRAGMA(unroll n)
 #else
 #define MYLOS_UNROLL(n) MYLOS_PRAGMA(GCC unroll n)
