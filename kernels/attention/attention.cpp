@@ -1,5 +1,7 @@
 #include "kernels/attention/attention.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "kernels/attention/providers.hpp"
 
@@ -40,6 +42,9 @@ Arguments arguments(Provider provider, bool backward, const Tensor& q, const Ten
   a.shape = shape_of(q, k);
   a.dtype = q.dtype();
   const AttentionShape& s = a.shape;
+  check(has_provider(provider, s, a.dtype, bool(document_start)),
+        "attention: provider {} cannot do {} heads of {} in {}{} on this device or in this build", int(provider),
+        s.heads, s.head_size, name_of(a.dtype), document_start ? " with documents" : "");
   a.q = window("q", q, a.dtype, s, s.heads);
   a.k = window("k", k, a.dtype, s, s.kv_heads);
   a.v = window("v", v, a.dtype, s, s.kv_heads);
@@ -63,18 +68,54 @@ Arguments arguments(Provider provider, bool backward, const Tensor& q, const Ten
 
 }  // namespace
 
-Provider default_provider() { return device_info().is_gpu ? Provider::portable : Provider::cpu; }
+bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents) {
+  switch (provider) {
+    case Provider::portable:
+      return true;
+    case Provider::cpu:
+      return !device_info().is_gpu;
+    case Provider::cudnn:
+#if defined(MYLOS_CUDNN)
+      return device_info().is_gpu && !documents && cudnn::supports(shape, dtype);
+#endif
+      break;
+  }
+  return false;
+}
+
+Provider default_provider(const AttentionShape& shape, DType dtype, bool documents) {
+  for (const Provider fast : {Provider::cpu, Provider::cudnn})
+    if (has_provider(fast, shape, dtype, documents)) return fast;
+  return Provider::portable;
+}
 
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward) {
   check_shape(shape);
-  return provider == Provider::cpu ? cpu::workspace_bytes(shape, backward, device_info().concurrency)
-                                   : portable::workspace_bytes(shape, backward);
+  switch (provider) {
+    case Provider::cpu:
+      return cpu::workspace_bytes(shape, backward, device_info().concurrency);
+#if defined(MYLOS_CUDNN)
+    case Provider::cudnn:
+      return cudnn::workspace_bytes(shape, backward);
+#endif
+    default:
+      return portable::workspace_bytes(shape, backward);
+  }
 }
 
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
   const Arguments a = arguments(provider, false, q, k, v, document_start, workspace, out, lse);
-  provider == Provider::cpu ? cpu::forward(stream, a) : portable::forward(stream, a);
+  switch (provider) {
+    case Provider::cpu:
+      return cpu::forward(stream, a);
+#if defined(MYLOS_CUDNN)
+    case Provider::cudnn:
+      return cudnn::forward(stream, a);
+#endif
+    default:
+      return portable::forward(stream, a);
+  }
 }
 
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -86,24 +127,45 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
   a.dq = window("dq", dq, a.dtype, s, s.heads);
   a.dk = window("dk", dk, a.dtype, s, s.kv_heads);
   a.dv = window("dv", dv, a.dtype, s, s.kv_heads);
-  provider == Provider::cpu ? cpu::backward(stream, a) : portable::backward(stream, a);
+  switch (provider) {
+    case Provider::cpu:
+      return cpu::backward(stream, a);
+#if defined(MYLOS_CUDNN)
+    case Provider::cudnn:
+      return cudnn::backward(stream, a);
+#endif
+    default:
+      return portable::backward(stream, a);
+  }
 }
 
 }  // namespace attention
 
-std::int64_t attention_workspace(const AttentionShape& shape, DType, bool backward) {
-  return attention::workspace_of(attention::default_provider(), shape, backward);
+namespace {
+
+attention::Provider provider_for(const Tensor& q, const Tensor& k, const Tensor& document_start) {
+  return attention::default_provider(attention::shape_of(q, k), q.dtype(), bool(document_start));
+}
+
+}  // namespace
+
+std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward) {
+  // Enough for either: whether a batch has documents is known only when it comes.
+  std::int64_t bytes = 0;
+  for (const bool documents : {false, true})
+    bytes = std::max(bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward));
+  return bytes;
 }
 
 void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                        const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
-  attention::forward_with(attention::default_provider(), stream, q, k, v, document_start, workspace, out, lse);
+  attention::forward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, workspace, out, lse);
 }
 
 void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
                         const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
-  attention::backward_with(attention::default_provider(), stream, q, k, v, document_start, out, lse, dout, workspace,
+  attention::backward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, out, lse, dout, workspace,
                            dq, dk, dv);
 }
 

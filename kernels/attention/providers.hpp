@@ -43,9 +43,18 @@ void forward(const Stream& stream, const Arguments& a);
 void backward(const Stream& stream, const Arguments& a);
 }  // namespace cpu
 
+// cudnn.cpp, with MYLOS_CUDNN: bf16, one document a sequence, head sizes up to 128; what the H200 trains with.
+namespace cudnn {
+bool supports(const AttentionShape& shape, DType dtype);
+std::int64_t workspace_bytes(const AttentionShape& shape, bool backward);
+void forward(const Stream& stream, const Arguments& a);
+void backward(const Stream& stream, const Arguments& a);
+}  // namespace cudnn
+
 // The op as the public header states it, by a named provider instead of the default one.
-enum class Provider { portable, cpu };
-Provider default_provider();
+enum class Provider { portable, cpu, cudnn };
+bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents);
+Provider default_provider(const AttentionShape& shape, DType dtype, bool documents);
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward);
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);

@@ -252,6 +252,21 @@ INSTANTIATE_TEST_SUITE_P(All, Attention,
                                   std::string(name_of(std::get<1>(p.param)));
                          });
 
+TEST(AttentionCudnn, MatchesReferenceAndRepeats) {
+  std::uint64_t seed = test_seed() + 3000;
+  for (const AttentionShape s : {AttentionShape{2, 130, 4, 2, 64}, AttentionShape{1, 257, 6, 2, 128},
+                                 AttentionShape{3, 64, 4, 4, 80}, AttentionShape{2, 5, 2, 1, 32}})
+    for (const Memory memory : {Memory::fused, Memory::dense}) {
+      if (!kernels::attention::has_provider(Provider::cudnn, s, DType::bf16, false))
+        GTEST_SKIP() << "cuDNN is not in this build or not on this device";
+      SCOPED_TRACE(::testing::Message() << "S " << s.sequence << " h " << s.head_size);
+      const Values x = rounded(random_values(s, seed += 10), DType::bf16);
+      const Results first = run(Provider::cudnn, s, x, {}, DType::bf16, memory);
+      expect_close(first, reference(s, x, {}), DType::bf16);
+      expect_same_bits(first, run(Provider::cudnn, s, x, {}, DType::bf16, memory));
+    }
+}
+
 TEST(AttentionReference, GradientIsThatOfFiniteDifferences) {
   const AttentionShape s{1, 9, 4, 2, 6};
   Values x = random_values(s, test_seed());
