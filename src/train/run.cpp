@@ -130,7 +130,7 @@ class Run {
                             .storage = c_.train.storage};
     record_.emplace(*bundle_, facts);
     if (const auto peak = measure::device_peak(hardware_.device_name))
-      peak_flops_ = c_.train.storage == DType::bf16 ? peak->bf16 : peak->tf32;
+      peak_flops_ = measure::peak_of(*peak, c_.train.storage);
   }
 
   void loop() {
