@@ -81,10 +81,10 @@ struct AdamW {
     Floats<W> grad = load<W>(g + i), first = load<W>(m + i), second = load<W>(v + i), weight = load_weights<W>(i);
     for (int k = 0; k < W; ++k) {
       const float d = grad.v[k] * factor;
-      first.v[k] = c.beta1 * first.v[k] + c.one_minus_beta1 * d;
-      second.v[k] = c.beta2 * second.v[k] + c.one_minus_beta2 * (d * d);
+      first.v[k] = Kokkos::fma(c.beta1, first.v[k], c.one_minus_beta1 * d);
+      second.v[k] = Kokkos::fma(c.beta2, second.v[k], c.one_minus_beta2 * (d * d));
       const float direction = first.v[k] * c.inverse_c1 / (Kokkos::sqrt(second.v[k] * c.inverse_c2) + c.eps);
-      weight.v[k] -= c.learning_rate * (direction + c.weight_decay * weight.v[k]);
+      weight.v[k] = Kokkos::fma(-c.learning_rate, Kokkos::fma(c.weight_decay, weight.v[k], direction), weight.v[k]);
     }
     const std::uint64_t index = first_index + std::uint64_t(i);
     store_rounded(m + i, first, kFirstMoment, index);

@@ -20,7 +20,7 @@ namespace mylos {
 
 class Arena {
  public:
-  static constexpr std::int64_t kAlignment = 256;
+  static constexpr std::int64_t kAlignment = Buffer::kAlignment;
 
   Arena() = default;                                  // measuring: tensors have a null address
   Arena(std::int64_t bytes, const char* label);       // with device memory of this size

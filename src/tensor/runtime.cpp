@@ -25,9 +25,12 @@ DeviceInfo device_info() { return device::info(); }
 
 Buffer::Buffer(std::int64_t bytes, const char* label) : bytes_(bytes) {
   check(bytes > 0, "buffer '{}' of {} bytes: a buffer has at least one byte", label, bytes);
-  data_ = device::allocate(bytes, std::string("mylos::") + label);
-  check(data_ != nullptr, "{:.2f} GiB for '{}' cannot be had: {:.2f} GiB are in use of {:.2f} GiB; `mylos plan` shows what needs memory",
+  // Kokkos keeps a header in front of what it gives, so its addresses are less aligned than the device's own.
+  allocated_ = device::allocate(bytes + kAlignment, std::string("mylos::") + label);
+  check(allocated_ != nullptr, "{:.2f} GiB for '{}' cannot be had: {:.2f} GiB are in use of {:.2f} GiB; `mylos plan` shows what needs memory",
         double(bytes) / 0x1p30, label, double(g_current.load()) / 0x1p30, double(device_info().memory_bytes) / 0x1p30);
+  const auto address = reinterpret_cast<std::uintptr_t>(allocated_);
+  data_ = reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
   const std::int64_t now = g_current += bytes;
   for (std::int64_t peak = g_peak; now > peak && !g_peak.compare_exchange_weak(peak, now);) {
   }
@@ -35,12 +38,16 @@ Buffer::Buffer(std::int64_t bytes, const char* label) : bytes_(bytes) {
 }
 
 Buffer::~Buffer() {
-  if (data_ == nullptr) return;
-  device::release(data_);
+  if (allocated_ == nullptr) return;
+  device::release(allocated_);
   g_current -= bytes_;
 }
-Buffer::Buffer(Buffer&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+Buffer::Buffer(Buffer&& o) noexcept
+    : allocated_(std::exchange(o.allocated_, nullptr)),
+      data_(std::exchange(o.data_, nullptr)),
+      bytes_(std::exchange(o.bytes_, 0)) {}
 Buffer& Buffer::operator=(Buffer&& o) noexcept {
+  std::swap(allocated_, o.allocated_);
   std::swap(data_, o.data_);
   std::swap(bytes_, o.bytes_);
   return *this;

@@ -50,9 +50,10 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
-// Device memory that frees itself, 256-byte aligned. Throws Error (with the bytes asked for, in use and present) when full.
+// Device memory that frees itself, aligned to kAlignment bytes. Throws Error (with the bytes asked for, in use and present) when full.
 class Buffer {
  public:
+  static constexpr std::int64_t kAlignment = 256;  // what vendor libraries want of a workspace
   Buffer() = default;
   Buffer(std::int64_t bytes, const char* label);
   ~Buffer();
@@ -62,6 +63,7 @@ class Buffer {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  void* allocated_ = nullptr;  // what the device gave; data_ is the first aligned address in it
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
 };

@@ -34,6 +34,7 @@ void bind(ConfigBinder& keys, EvalConfig& c) {
 void bind(ConfigBinder& keys, OutputConfig& c) {
   keys.text("bundle", c.bundle, "the result bundle of the run (HDF5)");
   keys.text("weights", c.weights, "the trained weights (HDF5); empty: <bundle>.weights.h5 beside the bundle");
+  keys.flag("save_weights", c.save_weights, "write the weights when the run ends; false for runs that only measure");
   keys.text("log", c.log,
             "one JSON object a line for every step and evaluation; empty: <bundle>.jsonl beside the bundle");
   keys.flag("overwrite", c.overwrite, "replace files of an earlier run with the same names");

@@ -215,22 +215,25 @@ class Run {
 
   void stopped(int signal) {
     result_.status = RunStatus::stopped;
-    result_.message = fmt::format("stopped by {} after step {} of {}; weights and bundle are written",
-                                  signal == SIGINT ? "SIGINT" : "SIGTERM", result_.steps, c_.train.steps);
+    result_.message = fmt::format("stopped by {} after step {} of {}; {} written",
+                                  signal == SIGINT ? "SIGINT" : "SIGTERM", result_.steps, c_.train.steps,
+                                  c_.output.save_weights ? "weights and bundle are" : "the bundle is");
   }
 
   void diverged(std::int64_t step, const StepResult& r) {
     result_.status = RunStatus::diverged;
     result_.message = fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the weights of step {} are kept in '{}'. Lower "
-        "schedule.learning_rate "
-        "(now {}) or lengthen schedule.warmup (now {})",
-        step + 1, r.loss, r.grad_norm, result_.steps, c_.output.weights, c_.schedule.learning_rate, c_.schedule.warmup);
+        "step {}: loss {} and gradient norm {} are not both finite; {}. Lower schedule.learning_rate (now {}) or lengthen "
+        "schedule.warmup (now {})",
+        step + 1, r.loss, r.grad_norm,
+        c_.output.save_weights ? fmt::format("the weights of step {} are kept in '{}'", result_.steps, c_.output.weights)
+                               : "output.save_weights is off, so none are kept",
+        c_.schedule.learning_rate, c_.schedule.warmup);
   }
 
   RunResult conclude() {
     const std::string tokenizer = c_.data.tokenizer.empty() ? train_.source.tokenizer() : c_.data.tokenizer;
-    save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
+    if (c_.output.save_weights) save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
     const DeviceMemory memory = device_memory();
     bundle_->set_summary("device_memory_peak", double(memory.peak_bytes),
                          {.units = "bytes", .description = "most device memory held at once"});
@@ -247,7 +250,8 @@ class Run {
     progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps,
                                format_duration(seconds_since(begin_)), format_bytes(plan_.total_bytes),
                                format_bytes(memory.peak_bytes)));
-    progress_.text(fmt::format("bundle {}\nweights {}\nlog {}", c_.output.bundle, c_.output.weights, c_.output.log));
+    progress_.text(fmt::format("bundle {}\nweights {}\nlog {}", c_.output.bundle,
+                               c_.output.save_weights ? c_.output.weights : "not kept", c_.output.log));
     return result_;
   }
 

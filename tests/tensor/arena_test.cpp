@@ -30,7 +30,7 @@ TEST(Arena, MeasuringEqualsLayingOut) {
 TEST(Arena, MoreThanPlannedIsAnError) {
   Arena arena(1024, "test");
   const Tensor t = arena.take(DType::u8, {700}, "a");
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.data()) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.data()) % Arena::kAlignment, 0u);
   EXPECT_THROW(arena.take(DType::u8, {300}, "a"), Error);
   EXPECT_THROW(arena.rewind(5000), Error);
 }
