@@ -1,5 +1,6 @@
 #include "support/host_tensor.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -123,19 +124,19 @@ HostTensor to_host(const Stream& stream, const Tensor& t) {
   return h;
 }
 
-double relative_error(const HostTensor& got, const HostTensor& want) {
+double relative_error(const HostTensor& got, const HostTensor& want, double scale) {
   double diff = 0, norm = 0;
   for (std::int64_t i = 0; i < want.size(); ++i) {
     diff += (got[i] - want[i]) * (got[i] - want[i]);
-    norm += want[i] * want[i];
+    norm += std::max(want[i] * want[i], scale * scale);
   }
   return std::sqrt(diff) / std::max(std::sqrt(norm), 1e-30);
 }
 
-::testing::AssertionResult close(const HostTensor& got, const HostTensor& want, double tolerance) {
+::testing::AssertionResult close(const HostTensor& got, const HostTensor& want, double tolerance, double scale) {
   if (got.size() != want.size())
     return ::testing::AssertionFailure() << "sizes differ: " << got.size() << " and " << want.size();
-  const double error = relative_error(got, want);
+  const double error = relative_error(got, want, scale);
   if (error <= tolerance) return ::testing::AssertionSuccess();
   std::int64_t worst = 0;
   for (std::int64_t i = 0; i < want.size(); ++i)

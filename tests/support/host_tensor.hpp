@@ -49,8 +49,10 @@ DeviceTensor to_device(const Stream& stream, const std::vector<std::int32_t>& v,
 HostTensor to_host(const Stream& stream, const Tensor& t);  // any float or integer dtype; must be dense
 std::vector<std::uint8_t> raw_bytes(const Stream& stream, const Tensor& t);
 
-double relative_error(const HostTensor& got, const HostTensor& want);  // ||got - want|| / max(||want||, tiny); NaN if any is
-::testing::AssertionResult close(const HostTensor& got, const HostTensor& want, double tolerance);
+// ||got - want|| / ||want||; NaN if any element is. Elements below `scale` count as scale: where a value is a difference of
+// terms of that size, it keeps the rounding of the terms however small it ends.
+double relative_error(const HostTensor& got, const HostTensor& want, double scale = 0);
+::testing::AssertionResult close(const HostTensor& got, const HostTensor& want, double tolerance, double scale = 0);
 
 // The error that storage in dtype alone explains, times a small factor: 2e-6 for f32, 8e-3 for bf16.
 double tolerance_of(DType dtype);
