@@ -45,7 +45,9 @@ inline std::vector<std::int32_t> random_documents(const AttentionShape& s, std::
   return start;
 }
 
-inline Results reference(const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents) {
+// The backward pass reads the output as it is stored, so its gradient is that of the stored output: rounded to `stored`.
+inline Results reference(const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents,
+                         DType stored = DType::f64) {
   const std::int64_t S = s.sequence, h = s.head_size;
   Results r{zeros(x.q.shape), zeros({s.batch, s.heads, S}), zeros(x.q.shape), zeros(x.k.shape), zeros(x.k.shape)};
   const double scale = 1.0 / std::sqrt(double(h));
@@ -69,7 +71,10 @@ inline Results reference(const AttentionShape& s, const Values& x, const std::ve
         for (std::int64_t j = first; j <= i; ++j) {
           p[std::size_t(j)] = std::exp(p[std::size_t(j)] - largest) / sum;
           for (std::int64_t d = 0; d < h; ++d) r.out[row + d] += p[std::size_t(j)] * x.v[key(j) + d];
-          delta += p[std::size_t(j)] * dot(x.dout, row, x.v, key(j));
+        }
+        for (std::int64_t d = 0; d < h; ++d) {
+          const double out = r.out[row + d];
+          delta += x.dout[row + d] * (stored == DType::bf16 ? double(float(bf16(float(out)))) : out);
         }
         for (std::int64_t j = first; j <= i; ++j) {
           const double ds = scale * p[std::size_t(j)] * (dot(x.dout, row, x.v, key(j)) - delta);
