@@ -32,17 +32,24 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 constexpr std::size_t kRateWindow = 20;  // steps that the shown tokens/s is averaged over
 
-// Says what is in the way before anything is computed.
-void prepare_outputs(const OutputConfig& output) {
+// Says what is in the way before anything is computed, and before any of the files is touched.
+void prepare_outputs(const Config& c) {
+  const OutputConfig& output = c.output;
+  std::error_code error;
   for (const std::string& path : {output.bundle, output.weights, output.log}) {
-    std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;
     check(output.overwrite,
           "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+    // Replacing means removing: that must not hit a device, a folder or the tokens.
+    check(std::filesystem::is_regular_file(path, error),
+          "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
+    for (const auto& patterns : {c.data.train, c.data.validation})
+      for (const std::string& file : data::expand_files(patterns))
+        check(!std::filesystem::equivalent(path, file, error),
+              "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
   }
   // What an earlier run left must not stand beside the new bundle if this run is killed.
   for (const std::string& path : {output.bundle, output.weights, output.log}) {
-    std::error_code error;
     std::filesystem::remove(path, error);
     check(!error, "'{}' cannot be replaced: {}", path, error.message());
   }
@@ -82,7 +89,7 @@ class Run {
     if (!config.data.validation.empty()) validation_.emplace(config, config.data.validation, false);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
-    prepare_outputs(config.output);
+    prepare_outputs(config);
     bundle_.emplace(config.output.bundle, measure::BundleKind::train);
     fill_bundle(options);
     log_.emplace(config.output.log);
@@ -100,8 +107,15 @@ class Run {
     } catch (const std::exception& e) {
       // What was measured so far is kept; the error goes on to the user.
       record_->status(fmt::format("failed: {}", e.what()));
-      log_->end(fmt::format("failed: {}", e.what()), result_.steps);
-      bundle_->publish();
+      const auto attempt = [](auto&& keep) {
+        try {
+          keep();
+        } catch (const std::exception&) {
+          // On a full disk each of these may fail: that must not hide the error, or keep the other from its try.
+        }
+      };
+      attempt([&] { bundle_->publish(); });
+      attempt([&] { log_->end(fmt::format("failed: {}", e.what()), result_.steps); });
       throw;
     }
   }
@@ -135,8 +149,8 @@ class Run {
 
   void loop() {
     const StopSignal stop;
-    const std::int64_t first_step =
-        0;  // a resumed run starts later: data, schedule and random numbers depend on the step alone
+    // A resumed run starts later: data, schedule and random numbers depend on the step alone.
+    const std::int64_t first_step = 0;
     const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
     data::Loader loader(
         [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },

@@ -1,5 +1,7 @@
 #include "train/run.hpp"
 
+#include <sys/stat.h>
+
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -197,6 +199,21 @@ TEST(Run, MissingDataAndImpossibleFits) {
   EXPECT_THROW(run(test::tiny_config(folder, {"model.dim=65536", "model.layers=200", "train.batch=1000"}), {}), Error);
   EXPECT_THROW(run(test::tiny_config(folder, {"output.bundle=/proc/none/run.h5"}), {}), std::exception);
   EXPECT_FALSE(std::filesystem::exists(folder.file("run.h5"))) << "nothing is written for a run that cannot start";
+}
+
+// Replacing begins with removing.
+TEST(Run, OnlyAnEarlierRunsFilesAreReplaced) {
+  const test::Folder folder;
+  std::filesystem::create_directory(folder.file("folder.h5"));
+  ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink(folder.file("train.bin"), folder.file("link.jsonl"));
+  for (const std::string& output :
+       {"output.bundle=" + folder.file("folder.h5"), "output.log=" + folder.file("train.bin"),
+        "output.weights=" + folder.file("validation.bin"), "output.log=" + folder.file("link.jsonl"),
+        "output.log=" + folder.file("pipe")})
+    EXPECT_THROW(run(test::tiny_config(folder, {"output.overwrite=true", output}), {}), Error) << output;
+  for (const char* kept : {"folder.h5", "train.bin", "validation.bin", "pipe"})
+    EXPECT_TRUE(std::filesystem::exists(folder.file(kept))) << kept;
 }
 
 }  // namespace
