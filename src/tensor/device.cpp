@@ -8,6 +8,10 @@
 #include "base/error.hpp"
 #include "tensor/detail/exec.hpp"
 
+#if defined(KOKKOS_ENABLE_OPENMP)
+#include <omp.h>
+#endif
+
 namespace mylos {
 namespace device {
 namespace {
@@ -36,6 +40,10 @@ bool may_start() { return !Kokkos::is_initialized() && !Kokkos::is_finalized(); 
 void start(const RuntimeOptions& options) {
   Kokkos::InitializationSettings settings;
   settings.set_disable_warnings(true);
+#if defined(KOKKOS_ENABLE_OPENMP)
+  // Kokkos has room for this many and does not look: OMP_NUM_THREADS or the cores of a large host may say more.
+  if (omp_get_max_threads() > kMostThreads) omp_set_num_threads(kMostThreads);
+#endif
   if (options.threads > 0) settings.set_num_threads(options.threads);
   if (kOnGpu) settings.set_device_id(options.device_id);
   Kokkos::initialize(settings);

@@ -14,7 +14,8 @@ std::atomic<std::int64_t> g_current{0}, g_peak{0}, g_allocations{0};
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options) {
-  check(options.threads >= 0 && options.threads <= 4096, "{} threads asked for; give 0 (all) to 4096", options.threads);
+  check(options.threads >= 0 && options.threads <= kMostThreads, "{} threads asked for; give 0 (all) to {}",
+        options.threads, kMostThreads);
   check(device::may_start(), "the runtime can be started only once in a process");
   device::start(options);
 }

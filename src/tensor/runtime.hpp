@@ -13,8 +13,10 @@
 
 namespace mylos {
 
+inline constexpr int kMostThreads = 512;  // CPU threads that Kokkos has room for
+
 struct RuntimeOptions {
-  int threads = 0;    // CPU threads; 0: OMP_NUM_THREADS, else all cores the process may use
+  int threads = 0;    // CPU threads; 0: OMP_NUM_THREADS, else all cores the process may use; at most kMostThreads
   int device_id = 0;  // GPU of this process
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "optimizer/schedule.hpp"
+#include "tensor/runtime.hpp"
 
 namespace mylos::train {
 
@@ -18,7 +19,7 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.choice("storage", c.storage, {"f32", "bf16"}, "of weights and activations; sums are always fp32");
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.integer("seed", c.seed, 0, INT64_MAX, "of the initial weights and of stochastic rounding (data.seed shuffles)");
-  keys.integer("threads", c.threads, 0, 4096,
+  keys.integer("threads", c.threads, 0, kMostThreads,
                "CPU threads; 0: OMP_NUM_THREADS, else all cores. Equal results need equal threads");
 }
 
