@@ -17,11 +17,12 @@ class LayoutBuilder {
   void add(std::string name, std::vector<std::int64_t> shape, bool decay, double init_std) {
     std::int64_t size = 1;
     for (std::int64_t e : shape) size *= e;
+    layout.places.emplace(name, layout.parameters.size());
     layout.parameters.push_back({std::move(name), std::move(shape), decay, init_std, layout.total, size});
     layout.count += size;
     layout.total += (size + kAlignElements - 1) / kAlignElements * kAlignElements;
   }
-  ParameterLayout layout{{}, 0, 0, 0, 0};
+  ParameterLayout layout{{}, {}, 0, 0, 0, 0};
 };
 
 }  // namespace
@@ -62,8 +63,7 @@ ParameterLayout parameter_layout(const ModelConfig& c) {
 }
 
 const ParameterInfo& ParameterLayout::find(const std::string& name) const {
-  for (const ParameterInfo& p : parameters)
-    if (p.name == name) return p;
+  if (const auto found = places.find(name); found != places.end()) return parameters[found->second];
   std::vector<std::string> known;
   for (const ParameterInfo& p : parameters) known.push_back(p.name);
   const std::string nearest = nearest_name(name, known);

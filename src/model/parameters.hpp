@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "model/config.hpp"
@@ -31,6 +32,7 @@ struct ParameterInfo {
 
 struct ParameterLayout {
   std::vector<ParameterInfo> parameters;
+  std::unordered_map<std::string, std::size_t> places;  // in parameters, by name: 16,384 layers have 100,000 of them
   std::int64_t decay_end;        // flat elements [0, decay_end) decay, [decay_end, total) do not
   std::int64_t total;            // flat elements, padding included
   std::int64_t count;            // parameters without padding

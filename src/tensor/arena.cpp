@@ -1,6 +1,7 @@
 #include "tensor/arena.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/error.hpp"
 
@@ -11,6 +12,8 @@ Arena::Arena(std::int64_t bytes, const char* label) : buffer_(std::max<std::int6
 Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> extents, const char* category) {
   Tensor t(nullptr, dtype, extents);
   const std::int64_t bytes = (t.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  check(used_ <= INT64_MAX - bytes, "{} ({}) brings the memory plan above 2^63 bytes; choose a smaller model or batch",
+        t.describe(), category);
   check(measuring() || used_ + bytes <= buffer_.bytes(),
         "arena of {} bytes has {} left; {} ({}) does not fit: the memory plan was made for another layout", buffer_.bytes(),
         buffer_.bytes() - used_, t.describe(), category);

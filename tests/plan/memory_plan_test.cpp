@@ -88,5 +88,12 @@ TEST(MemoryPlan, WhatDoesNotFitSaysWhatToChange) {
   }
 }
 
+// Names are looked up once a layer; a search through all of them took minutes here.
+TEST(MemoryPlan, TheDeepestModelIsPlannedAtOnce) {
+  ModelConfig deep = small();
+  deep.layers = 1 << 14;
+  EXPECT_GT(plan_memory(deep, {.batch = 1, .sequence = 8}).parameters, std::int64_t(1) << 30);
+}
+
 }  // namespace
 }  // namespace mylos::plan

@@ -35,5 +35,16 @@ TEST(Arena, MoreThanPlannedIsAnError) {
   EXPECT_THROW(arena.rewind(5000), Error);
 }
 
+TEST(Arena, APlanBeyondAllAddressesIsAnError) {
+  Arena plan;
+  const std::int64_t most = std::int64_t(1) << 59;
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 8; ++i) plan.take(DType::f32, {most - 1}, "weights");
+      },
+      Error);
+  EXPECT_GT(plan.peak_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace mylos
