@@ -113,7 +113,13 @@ def table_path(path):
 
 def write_table(path):
     with open(path, encoding="utf-8") as file:
-        decoder = (json.load(file).get("decoder") or {}).get("type")
+        try:
+            content = json.load(file)
+        except ValueError as e:
+            raise ToolError(f"'{path}' is no tokenizer.json: {e}") from e
+    if not isinstance(content, dict) or not isinstance(content.get("decoder") or {}, dict):
+        raise ToolError(f"'{path}' is no tokenizer.json: not an object with a decoder")
+    decoder = (content.get("decoder") or {}).get("type")
     if decoder != "ByteLevel":
         raise ToolError(f"'{path}' has decoder {decoder}; mylos reads byte-level BPE (ByteLevel: GPT-2, Llama 3, ...)")
     tokenizer = load(path)

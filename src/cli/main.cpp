@@ -85,6 +85,7 @@ int run(int argc, char** argv) {
   tokenize->add_option("--validation-fraction", tokenize_options.validation_fraction, "of the documents, 0 to 0.5")
       ->capture_default_str();
   tokenize->add_option("--shard-tokens", tokenize_options.shard_tokens, "tokens of a shard")->capture_default_str();
+  tokenize->add_flag("--skip-invalid", tokenize_options.skip_invalid, "leave out files that are not UTF-8");
   tokenize->callback([&] { command = [&] { return cli::tokenize(tokenize_options); }; });
 
   cli::DataInspectArguments data_arguments;
@@ -153,7 +154,13 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return report(std::string(e.what()) + " (mylos --help lists commands and options)", cli::kUsage);
   }
-  return command();
+  const int code = command();
+  // A full disk shows only now; a pipe that was closed on purpose ends the process by SIGPIPE and never gets here.
+  std::cout.flush();
+  const bool has_files = app.got_subcommand(train);  // lines for people may be lost, the run's files are what counts
+  if (!std::cout.good() && !has_files)
+    return report("not all of the output could be written; is the disk full?", cli::kFailed);
+  return code;
 }
 
 }  // namespace

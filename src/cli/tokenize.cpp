@@ -17,6 +17,8 @@ int tokenize(const data::TokenizeOptions& options) {
                              double(split->text_bytes) / double(split->tokens));
     for (const std::string& shard : split->shards) std::cout << "            " << shard << '\n';
   }
+  if (!result.skipped.empty())
+    std::cout << fmt::format("left out    {} files that are not UTF-8\n", result.skipped.size());
   return kDone;
 }
 

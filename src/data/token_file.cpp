@@ -42,7 +42,7 @@ TokenFile::TokenFile(std::string path, std::optional<DType> dtype) : path_(std::
   check(!dtype || *dtype == DType::u16 || *dtype == DType::u32, "'{}': tokens are u16 or u32, not {}", path_,
         name_of(dtype.value_or(DType::u16)));
   try {
-    file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
     struct stat info {};
     check(::fstat(file_, &info) == 0, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));

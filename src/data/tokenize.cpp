@@ -177,7 +177,10 @@ TokenizeResult tokenize(const TokenizeOptions& options) {
   TokenizeResult result;
   if (options.skip_invalid) result.skipped = take_invalid(files);
   check(!files.empty(), "none of the {} inputs is UTF-8", result.skipped.size());
-  fs::create_directories(options.out);
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  check(!error && fs::is_directory(options.out, error), "cannot make the folder '{}': {}; name another with --out",
+        options.out, error ? error.message() : "it is a file");
   for (const auto& entry : fs::directory_iterator(options.out))
     check(entry.path().extension() != ".bin",
           "'{}' holds token shards already ('{}'): name another folder or remove them", options.out,

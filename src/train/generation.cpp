@@ -107,6 +107,8 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
   model::ExecutionConfig execution = train::execution(file.config);
   execution.batch = 1;
   execution.training = false;
+  check(options.window >= 0, "the window is {}; it must be 1 or more tokens, or 0 for that of the training",
+        options.window);
   if (options.window > 0) execution.sequence = options.window;
   check(execution.sequence <= file.config.model.max_seq_len,
         "the window is {} tokens; the model knows positions up to {}", execution.sequence,

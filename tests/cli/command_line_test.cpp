@@ -1,5 +1,6 @@
 // Runs the program itself: messages, exit codes, and that bad input never crashes it.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ struct Outcome {
 };
 
 std::string read(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return {};  // /dev/full can be read without end
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -241,6 +243,61 @@ TEST_F(CommandLine, KilledRunsLeaveAReadableBundle) {
   const Outcome o = run({"validate", file("run.h5")});
   EXPECT_EQ(o.code, 0) << o.out << o.err;
   EXPECT_EQ(run({"inspect", file("run.h5")}).code, 0);
+}
+
+TEST_F(CommandLine, FullDisksAreErrorsAndNoCrashes) {
+  const std::string config = tiny();
+  fs::remove(file("out"));
+  fs::create_symlink("/dev/full", file("out"));
+  expect_error({"config", config}, 1, "is the disk full?");
+  fs::remove(file("out"));
+  // As a disk with room for so many bytes: the children inherit limit and ignored signal.
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t room : {2'000, 24'000, 30'000, 36'000}) {
+    const rlimit limit{room, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const Outcome o = run({"train", config, "--output.overwrite=true"});
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(o.signal, 0) << o.err;
+    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_EQ(o.err.rfind("mylos: ", 0), 0u) << o.err;
+    EXPECT_FALSE(fs::exists(file("run.weights.h5")));
+    if (fs::exists(file("run.h5"))) {
+      EXPECT_EQ(run({"validate", file("run.h5")}).code, 0);
+    }
+    for (const auto& entry : fs::directory_iterator(folder_))
+      EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
+  }
+  std::signal(SIGXFSZ, handler);
+}
+
+TEST_F(CommandLine, MoreThreadsThanThereIsRoomFor) {
+  const std::string config = tiny();
+  expect_error({"train", config, "--train.threads=4096"}, 1, "train.threads is 4096; it must be at most 512");
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  const std::string before = threads ? threads : "";
+  setenv("OMP_NUM_THREADS", "99999", 1);
+  const Outcome o = run({"plan", config});
+  threads ? setenv("OMP_NUM_THREADS", before.c_str(), 1) : unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(o.signal, 0);
+  EXPECT_EQ(o.code, 0) << o.err;
+}
+
+TEST_F(CommandLine, TokenizeSaysWhatIsWrongWithItsFolderAndText) {
+  write("a.txt", "text");
+  write("b.txt", "\xff\xfe");
+  expect_error({"tokenize", file("a.txt"), "--out", file("a.txt")}, 1, "name another with --out");
+  expect_error({"tokenize", file("a.txt"), "--out", "/proc/none"}, 1, "name another with --out");
+  for (const char* content : {"[model]\ndim = 3\n", "[]"})
+    expect_error({"tokenize", file("a.txt"), "--out", file("t"), "--validation-fraction", "0", "--tokenizer",
+                  write("wrong.json", content)},
+                 1, "is no tokenizer.json");
+  const Outcome o = run({"tokenize", file("a.txt"), file("b.txt"), "--out", file("o"), "--skip-invalid",
+                         "--validation-fraction", "0"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("1 files that are not UTF-8"), std::string::npos) << o.out;
 }
 
 }  // namespace

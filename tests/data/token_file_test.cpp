@@ -1,5 +1,7 @@
 #include "data/token_file.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "data/files.hpp"
@@ -164,6 +166,12 @@ TEST(TokenSource, PatternsMustMatch) {
   TemporaryFolder folder;
   EXPECT_HAS(error_of([&] { TokenSource({folder / "*.bin"}, DType::u16, 8); }), "no file matches");
   EXPECT_HAS(error_of([&] { TokenSource({}, DType::u16, 8); }), "data.train");
+}
+
+TEST(TokenFile, APipeIsRefusedAndNotWaitedFor) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe.bin").c_str(), 0600), 0);
+  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "pipe.bin", DType::u16); }), "is not a file");
 }
 
 }  // namespace

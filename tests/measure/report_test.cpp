@@ -1,5 +1,6 @@
 // tools/report on bundles that were just written: the report has their numbers, and damaged ones are refused.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -124,6 +125,8 @@ TEST(Report, RefusesWhatItCannotTrust) {
   o = run_report(quoted(folder / "absent.h5"));
   EXPECT_EQ(o.code, 1);
   EXPECT_EQ(o.output.find("Traceback"), std::string::npos);
+  ASSERT_EQ(mkfifo((folder / "pipe.h5").c_str(), 0600), 0);
+  EXPECT_CONTAINS(run_report(quoted(folder / "pipe.h5")).output, "is not a regular file");
   Bundle other(path, BundleKind::bench);
   other.finish();
   o = run_report(quoted(path));

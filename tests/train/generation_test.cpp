@@ -86,6 +86,8 @@ TEST(Generate, WritesTextThatASeedRepeats) {
 
   options.window = 25;
   EXPECT_THROW(generate(options), Error) << "positions beyond model.max_seq_len are not known";
+  options.window = -3;
+  EXPECT_THROW(generate(options), Error);
   options.window = 0;
   options.tokens = 0;
   EXPECT_THROW(generate(options), Error);

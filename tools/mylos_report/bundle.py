@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tomllib
 
 import h5py
@@ -34,6 +35,8 @@ class Bundle:
         self.attributes = {}
         self.datasets = {}
         self.about = {}
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would never open
+            raise BundleError(f"'{path}' is not a regular file")
         try:
             with h5py.File(path, "r") as file:
                 self.attributes["/"] = _attributes(file)
