@@ -1,6 +1,7 @@
 #include "checkpoint/detail/hdf5.hpp"
 
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -45,6 +46,9 @@ herr_t note_reason(unsigned n, const H5E_error2_t* error, void* out) {
 }  // namespace
 
 Hdf5Lock::Hdf5Lock() : guard_(hdf5_mutex()) {
+  // Files are whole when they are committed; at exit HDF5 would only stumble over those that could not be written.
+  static const bool no_exit_work = H5dont_atexit() >= 0;
+  (void)no_exit_work;
   static const bool quiet = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   check(quiet, "HDF5 does not let its error printing be switched off");
 }
@@ -55,6 +59,15 @@ std::string hdf5_reason() {
   H5Eclear2(H5E_DEFAULT);
   if (reasons.inner.empty()) return "HDF5 gives no reason";
   return reasons.inner == reasons.outer ? reasons.inner : reasons.outer + ": " + reasons.inner;
+}
+
+void abandon(Handle& file) {
+  if (!file) return;
+  if (H5Fflush(file.id(), H5F_SCOPE_GLOBAL) >= 0) return file.reset();
+  void* descriptor = nullptr;
+  if (H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor) >= 0 && descriptor)
+    (void)!ftruncate(*static_cast<int*>(descriptor), 0);  // gives the space back, whatever it says
+  file.release();
 }
 
 hid_t need(hid_t id, const std::string& file, const char* action, std::string_view object, const char* at, int line) {

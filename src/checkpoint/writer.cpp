@@ -198,7 +198,7 @@ Writer::~Writer() {
   if (impl_->committed) return;
   try {
     const Hdf5Lock lock;
-    impl_->file.reset();
+    abandon(impl_->file);
   } catch (const std::exception&) {  // a destructor has nobody to tell; the file is removed either way
   }
   unlink(impl_->temporary.c_str());
@@ -281,7 +281,7 @@ void Writer::commit() {
   const hid_t file = w.file.id();
   const ssize_t open_objects = H5Fget_obj_count(file, H5F_OBJ_ALL);
   check(open_objects == 1, "{}: {} HDF5 objects are still open at commit()", w.path, open_objects - 1);
-  w.file.reset();
+  need_ok(H5Fclose(w.file.release()), w.path, "close", "/");
   sync_path(w.temporary, O_RDONLY);
   check(std::rename(w.temporary.c_str(), w.path.c_str()) == 0, "cannot rename '{}' to '{}': {}", w.temporary, w.path,
         std::strerror(errno));

@@ -1,7 +1,9 @@
 #include "checkpoint/store.hpp"
 
 #include <hdf5.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -175,6 +177,33 @@ TEST(Store, SaysWhatCannotBeWritten) {
                         "/y", DType::f64, {2}, [](auto, auto, void*) { fail("no data"); }, kAbout);
                   }),
                   "no data");
+}
+
+// Like a full disk. HDF5 by itself would mix the half-written file up with the next one, and crash at exit.
+TEST(Store, AFailedWriteLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  const std::vector<double> values(100'000, 1.5);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t room : {rlim_t(100), rlim_t(3'000), rlim_t(500'000)}) {
+    const rlimit limit{room, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const std::string error = error_of([&] {
+      Writer w(path);
+      w.reals("/values", values, kAbout);
+      w.commit();
+    });
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_FALSE(error.empty());
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
+  std::signal(SIGXFSZ, handler);
+  Writer w(path);
+  w.reals("/values", values, kAbout);
+  w.commit();
+  EXPECT_EQ(Reader(path).reals("/values"), values);
 }
 
 }  // namespace

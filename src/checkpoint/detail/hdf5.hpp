@@ -43,6 +43,7 @@ class Handle {
   }
   hid_t id() const { return id_; }
   explicit operator bool() const { return id_ >= 0; }
+  hid_t release() { return std::exchange(id_, -1); }  // whoever asks closes it
   void reset() {
     if (id_ >= 0) close_(id_);
     id_ = -1;
@@ -52,6 +53,11 @@ class Handle {
   hid_t id_ = -1;
   Close close_ = nullptr;
 };
+
+// Lets go of a file that is thrown away. After a write that failed, on a full disk say, H5Fclose would free half of
+// what HDF5 holds, so that the next file is taken for this one and the process crashes at exit: such a file stays open,
+// but empty.
+void abandon(Handle& file);
 
 // The id, or an Error "<file>: cannot <action> '<object>' (<HDF5's reason>)".
 hid_t need(hid_t id, const std::string& file, const char* action, std::string_view object,
