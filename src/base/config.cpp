@@ -38,6 +38,7 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 toml::table parse(const std::string& text, const std::string& name) {
+  check_toml_keys(text, name);
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
@@ -207,6 +208,7 @@ void apply_override(toml::table& tree, RawValues& raw, const std::string& overri
   raw[name] = value;
   bool parsed = false;
   if (value.find_first_of("\n\r#") == std::string::npos) {
+    check_toml_keys(value, name);
     try {
       toml::table one = toml::parse("value = " + value);
       table->insert_or_assign(key, std::move(*one.get("value")));

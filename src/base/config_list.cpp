@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/config.hpp"
 #include "base/config_text.hpp"
@@ -10,6 +11,16 @@
 #include "base/text.hpp"
 
 namespace mylos {
+
+void check_toml_keys(const std::string& text, const std::string& name) {
+  constexpr int kMost = 1000;
+  int dots = 0;
+  for (const char c : text) {
+    if (std::string_view("=,{}[]\n").find(c) != std::string_view::npos) dots = 0;
+    if (c == '.') ++dots;
+    check(dots <= kMost, "{}: a key with more than {} dots; keys are section.key", name, kMost);
+  }
+}
 
 std::string toml_text(const std::string& value) {
   std::string out = "\"";

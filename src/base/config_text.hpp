@@ -10,4 +10,7 @@ std::string toml_text(const std::string& value);
 std::string toml_real(double value);
 std::string toml_texts(const std::vector<std::string>& value);
 
+// toml++ limits how deep values nest, but not keys: one of very many dots ends the stack, so it is refused unparsed.
+void check_toml_keys(const std::string& text, const std::string& name);
+
 }  // namespace mylos

@@ -154,6 +154,10 @@ TEST_F(Config, BadFilesAndOverrides) {
   EXPECT_HAS(error("[train\nsteps = 1\n"), "c.toml:1");
   EXPECT_HAS(error("[train]\nsteps = 1\nsteps = 2\n"), "c.toml:3");
   EXPECT_HAS(error("\xff\xfe = 1\n"), "c.toml:1");
+  std::string deep = "steps";
+  for (int i = 0; i < 50000; ++i) deep += ".a";
+  EXPECT_HAS(error("[train]\n" + deep + " = 1\n"), "a key with more than 1000 dots");
+  EXPECT_HAS(error("", {"train.steps={" + deep + "=1}"}), "a key with more than 1000 dots");
   EXPECT_HAS(error("", {"train.steps"}), "write section.key=value");
   EXPECT_HAS(error("", {"steps=3"}), "section.key");
   EXPECT_HAS(error("", {"train.a.b=3"}), "section.key");
