@@ -294,8 +294,8 @@ TEST_F(CommandLine, TokenizeSaysWhatIsWrongWithItsFolderAndText) {
     expect_error({"tokenize", file("a.txt"), "--out", file("t"), "--validation-fraction", "0", "--tokenizer",
                   write("wrong.json", content)},
                  1, "is no tokenizer.json");
-  const Outcome o = run({"tokenize", file("a.txt"), file("b.txt"), "--out", file("o"), "--skip-invalid",
-                         "--validation-fraction", "0"});
+  const Outcome o = run(
+      {"tokenize", file("a.txt"), file("b.txt"), "--out", file("o"), "--skip-invalid", "--validation-fraction", "0"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.out.find("1 files that are not UTF-8"), std::string::npos) << o.out;
 }

@@ -172,6 +172,9 @@ TEST(TokenFile, APipeIsRefusedAndNotWaitedFor) {
   TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe.bin").c_str(), 0600), 0);
   EXPECT_HAS(error_of([&] { const TokenFile f(folder / "pipe.bin", DType::u16); }), "is not a file");
+  write_tokens(folder / "a.bin", std::vector<std::uint16_t>{1, 2});
+  ASSERT_EQ(mkfifo((folder / "a.bin.json").c_str(), 0600), 0);
+  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "a.bin", DType::u16); }), "is not a file");
 }
 
 }  // namespace
