@@ -68,7 +68,8 @@ Arguments arguments(Provider provider, bool backward, const Tensor& q, const Ten
 
 }  // namespace
 
-bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents) {
+bool has_provider(Provider provider, [[maybe_unused]] const AttentionShape& shape, [[maybe_unused]] DType dtype,
+                  [[maybe_unused]] bool documents) {
   switch (provider) {
     case Provider::portable:
       return true;

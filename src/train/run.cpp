@@ -114,6 +114,9 @@ class Run {
           // On a full disk each of these may fail: that must not hide the error, or keep the other from its try.
         }
       };
+      attempt([&] {
+        if (result_.steps > 0) keep_weights();
+      });
       attempt([&] { bundle_->publish(); });
       attempt([&] { log_->end(fmt::format("failed: {}", e.what()), result_.steps); });
       throw;
@@ -245,9 +248,16 @@ class Run {
         c_.schedule.learning_rate, c_.schedule.warmup);
   }
 
-  RunResult conclude() {
+  // The weights after the last whole step; once.
+  void keep_weights() {
+    if (!c_.output.save_weights || weights_kept_) return;
     const std::string tokenizer = c_.data.tokenizer.empty() ? train_.source.tokenizer() : c_.data.tokenizer;
-    if (c_.output.save_weights) save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
+    save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
+    weights_kept_ = true;
+  }
+
+  RunResult conclude() {
+    keep_weights();
     const DeviceMemory memory = device_memory();
     bundle_->set_summary("device_memory_peak", double(memory.peak_bytes),
                          {.units = "bytes", .description = "most device memory held at once"});
@@ -286,6 +296,7 @@ class Run {
   std::deque<measure::StepSample> recent_;
   Clock::time_point begin_ = Clock::now();
   RunResult result_;
+  bool weights_kept_ = false;
 };
 
 }  // namespace

@@ -188,8 +188,24 @@ TEST(Run, ErrorsInTheDataReachTheUserAndTheBundle) {
     }
   }
   EXPECT_THROW(run(c, {}), Error);
-  EXPECT_EQ(read_log(folder.file("run.jsonl")).status.rfind("failed: ", 0), 0u);
+  const Logged log = read_log(folder.file("run.jsonl"));
+  EXPECT_EQ(log.status.rfind("failed: ", 0), 0u);
   expect_sound(folder.file("run.h5"));
+  EXPECT_EQ(std::filesystem::exists(folder.file("run.weights.h5")), !log.losses.empty());
+}
+
+TEST(Run, AnErrorInTheLastEvaluationKeepsTheTrainedWeights) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder, {"eval.interval=0", "eval.final_samples=0"});
+  {
+    std::fstream file(folder.file("validation.bin"), std::ios::in | std::ios::out | std::ios::binary);
+    const std::uint16_t above_vocabulary = 61;
+    file.seekp(20);
+    file.write(reinterpret_cast<const char*>(&above_vocabulary), 2);
+  }
+  EXPECT_THROW(run(c, {}), Error);
+  EXPECT_EQ(read_log(folder.file("run.jsonl")).losses.size(), std::size_t(c.train.steps));
+  EXPECT_EQ(read_all_weights(folder.file("run.weights.h5")).size(), 2u * 6 + 3);
 }
 
 TEST(Run, MissingDataAndImpossibleFits) {
