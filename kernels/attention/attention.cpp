@@ -154,7 +154,8 @@ std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool 
   // Enough for either: whether a batch has documents is known only when it comes.
   std::int64_t bytes = 0;
   for (const bool documents : {false, true})
-    bytes = std::max(bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward));
+    bytes =
+        std::max(bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward));
   return bytes;
 }
 
@@ -166,8 +167,8 @@ void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, c
 void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
                         const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
-  attention::backward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, out, lse, dout, workspace,
-                           dq, dk, dv);
+  attention::backward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, out, lse, dout,
+                           workspace, dq, dk, dv);
 }
 
 }  // namespace mylos::kernels

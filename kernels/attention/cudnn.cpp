@@ -98,8 +98,12 @@ std::unique_ptr<Plan> build(const Key& key) {
     lse->set_output(true).set_uid(kLse).set_data_type(fe::DataType_t::FLOAT).set_dim(lse_dim).set_stride(lse_stride);
   } else {
     const auto out = input("out", kOut, s.heads, 3), dout = input("dout", kDout, s.heads, 4);
-    const auto lse = g.tensor(Attributes().set_name("lse").set_uid(kLse).set_dim(lse_dim).set_stride(lse_stride).set_data_type(
-        fe::DataType_t::FLOAT));
+    const auto lse = g.tensor(Attributes()
+                                  .set_name("lse")
+                                  .set_uid(kLse)
+                                  .set_dim(lse_dim)
+                                  .set_stride(lse_stride)
+                                  .set_data_type(fe::DataType_t::FLOAT));
     auto options = fe::graph::SDPA_backward_attributes().set_name("mylos::attention::backward");
     options.set_causal_mask(true).set_attn_scale(scale).set_deterministic_algorithm(true);
     auto [dq, dk, dv] = g.sdpa_backward(q, k, v, out, dout, lse, options);

@@ -85,7 +85,8 @@ std::optional<Sidecar> read_sidecar(const std::string& token_file) {
   const std::string path = sidecar_path(token_file);
   std::error_code error;  // a name that cannot be looked up is a file that is not there
   if (!std::filesystem::exists(path, error)) return std::nullopt;
-  check(std::filesystem::is_regular_file(path, error), "sidecar '{}' is not a file", path);  // a pipe would be waited for
+  check(std::filesystem::is_regular_file(path, error), "sidecar '{}' is not a file",
+        path);  // a pipe would be waited for
   return parse_sidecar(read_file(path, kMaxSidecarBytes), path);
 }
 

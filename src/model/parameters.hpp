@@ -33,9 +33,9 @@ struct ParameterInfo {
 struct ParameterLayout {
   std::vector<ParameterInfo> parameters;
   std::unordered_map<std::string, std::size_t> places;  // in parameters, by name: 16,384 layers have 100,000 of them
-  std::int64_t decay_end;        // flat elements [0, decay_end) decay, [decay_end, total) do not
-  std::int64_t total;            // flat elements, padding included
-  std::int64_t count;            // parameters without padding
+  std::int64_t decay_end;                               // flat elements [0, decay_end) decay, [decay_end, total) do not
+  std::int64_t total;                                   // flat elements, padding included
+  std::int64_t count;                                   // parameters without padding
   std::int64_t embedding_count;  // of them in the input embedding (0 when tied: the table is then also the head)
 
   const ParameterInfo& find(const std::string& name) const;  // throws Error with the nearest name

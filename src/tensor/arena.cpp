@@ -15,8 +15,8 @@ Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> extents, con
   check(used_ <= INT64_MAX - bytes, "{} ({}) brings the memory plan above 2^63 bytes; choose a smaller model or batch",
         t.describe(), category);
   check(measuring() || used_ + bytes <= buffer_.bytes(),
-        "arena of {} bytes has {} left; {} ({}) does not fit: the memory plan was made for another layout", buffer_.bytes(),
-        buffer_.bytes() - used_, t.describe(), category);
+        "arena of {} bytes has {} left; {} ({}) does not fit: the memory plan was made for another layout",
+        buffer_.bytes(), buffer_.bytes() - used_, t.describe(), category);
   if (!measuring()) t = Tensor(static_cast<std::byte*>(buffer_.data()) + used_, dtype, extents);
   taken_.push_back({used_, category, bytes});
   used_ += bytes;

@@ -22,8 +22,8 @@ class Arena {
  public:
   static constexpr std::int64_t kAlignment = Buffer::kAlignment;
 
-  Arena() = default;                                  // measuring: tensors have a null address
-  Arena(std::int64_t bytes, const char* label);       // with device memory of this size
+  Arena() = default;                             // measuring: tensors have a null address
+  Arena(std::int64_t bytes, const char* label);  // with device memory of this size
   bool measuring() const { return buffer_.data() == nullptr; }
 
   // Throws Error when the memory is used up (a bug: the plan was for something else).

@@ -13,8 +13,9 @@ struct Entry {
   std::int64_t size;
 };
 constexpr std::array kEntries{
-    Entry{DType::f32, "f32", 4}, Entry{DType::bf16, "bf16", 2}, Entry{DType::f64, "f64", 8}, Entry{DType::i32, "i32", 4},
-    Entry{DType::i64, "i64", 8}, Entry{DType::u8, "u8", 1},     Entry{DType::u16, "u16", 2}, Entry{DType::u32, "u32", 4},
+    Entry{DType::f32, "f32", 4}, Entry{DType::bf16, "bf16", 2}, Entry{DType::f64, "f64", 8},
+    Entry{DType::i32, "i32", 4}, Entry{DType::i64, "i64", 8},   Entry{DType::u8, "u8", 1},
+    Entry{DType::u16, "u16", 2}, Entry{DType::u32, "u32", 4},
 };
 static_assert([] {
   for (std::size_t i = 0; i < kEntries.size(); ++i)

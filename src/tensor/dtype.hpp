@@ -16,13 +16,20 @@ DType dtype_of(std::string_view name);  // throws Error that lists the known nam
 
 template <class T>
 constexpr DType dtype_v = [] {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
-  else if constexpr (std::is_same_v<T, std::uint16_t>) return DType::u16;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, bf16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::i64;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return DType::u8;
+  else if constexpr (std::is_same_v<T, std::uint16_t>)
+    return DType::u16;
   else {
     static_assert(std::is_same_v<T, std::uint32_t>, "no dtype for this type");
     return DType::u32;

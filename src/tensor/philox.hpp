@@ -11,7 +11,14 @@
 namespace mylos {
 
 // What a random number is for; part of the key, so that two uses never share numbers.
-enum class Purpose : std::uint32_t { init = 1, stochastic_rounding = 2, shuffle = 3, sampling = 4, dropout = 5, test = 6 };
+enum class Purpose : std::uint32_t {
+  init = 1,
+  stochastic_rounding = 2,
+  shuffle = 3,
+  sampling = 4,
+  dropout = 5,
+  test = 6
+};
 
 struct PhiloxBlock {
   std::uint32_t v[4];

@@ -28,7 +28,8 @@ Buffer::Buffer(std::int64_t bytes, const char* label) : bytes_(bytes) {
   check(bytes > 0, "buffer '{}' of {} bytes: a buffer has at least one byte", label, bytes);
   // Kokkos keeps a header in front of what it gives, so its addresses are less aligned than the device's own.
   allocated_ = device::allocate(bytes + kAlignment, std::string("mylos::") + label);
-  check(allocated_ != nullptr, "{:.2f} GiB for '{}' cannot be had: {:.2f} GiB are in use of {:.2f} GiB; `mylos plan` shows what needs memory",
+  check(allocated_ != nullptr,
+        "{:.2f} GiB for '{}' cannot be had: {:.2f} GiB are in use of {:.2f} GiB; `mylos plan` shows what needs memory",
         double(bytes) / 0x1p30, label, double(g_current.load()) / 0x1p30, double(device_info().memory_bytes) / 0x1p30);
   const auto address = reinterpret_cast<std::uintptr_t>(allocated_);
   data_ = reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
@@ -73,8 +74,8 @@ void download(const Stream& stream, const Tensor& device, void* host, std::int64
 void copy(const Stream& stream, const Tensor& source, const Tensor& destination) {
   expect_dense("copy", "source", source);
   expect_dense("copy", "destination", destination);
-  check(source.dtype() == destination.dtype() && source.size() == destination.size(), "copy of {} into {}", source.describe(),
-        destination.describe());
+  check(source.dtype() == destination.dtype() && source.size() == destination.size(), "copy of {} into {}",
+        source.describe(), destination.describe());
   device::copy_within(stream, source.data(), destination.data(), source.bytes());
 }
 

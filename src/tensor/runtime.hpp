@@ -29,10 +29,10 @@ class Runtime {
 };
 
 struct DeviceInfo {
-  std::string backend;         // "OpenMP", "Cuda", "Serial"
-  std::string name;            // "NVIDIA H200", or the CPU's model name
-  std::int64_t memory_bytes;   // of the device
-  int concurrency;             // threads
+  std::string backend;        // "OpenMP", "Cuda", "Serial"
+  std::string name;           // "NVIDIA H200", or the CPU's model name
+  std::int64_t memory_bytes;  // of the device
+  int concurrency;            // threads
   bool is_gpu;
 };
 DeviceInfo device_info();

@@ -15,7 +15,8 @@ std::string shape_text(std::span<const std::int64_t> extents) {
 }  // namespace
 
 Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> extents) : data_(data), dtype_(dtype) {
-  check(!extents.empty() && extents.size() <= kMaxRank, "a tensor has 1 to {} dimensions, not {}", kMaxRank, extents.size());
+  check(!extents.empty() && extents.size() <= kMaxRank, "a tensor has 1 to {} dimensions, not {}", kMaxRank,
+        extents.size());
   rank_ = int(extents.size());
   std::int64_t stride = 1;
   for (int d = rank_ - 1; d >= 0; --d) {
@@ -52,7 +53,8 @@ bool Tensor::is_dense() const {
 Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t end) const {
   check(dim >= 0 && dim < rank_, "dimension {} of {} does not exist", dim, describe());
   const std::int64_t n = extent_[std::size_t(dim)];
-  check(0 <= begin && begin <= end && end <= n, "slice {}:{} of dimension {} is outside {}", begin, end, dim, describe());
+  check(0 <= begin && begin <= end && end <= n, "slice {}:{} of dimension {} is outside {}", begin, end, dim,
+        describe());
   Tensor r = *this;
   r.extent_[std::size_t(dim)] = end - begin;
   r.data_ = static_cast<std::byte*>(data_) + begin * stride_[std::size_t(dim)] * size_of(dtype_);
@@ -98,7 +100,8 @@ void expect_shape(const char* op, const char* name, const Tensor& t, std::initia
         shape_text(std::span<const std::int64_t>(extents.begin(), extents.size())));
 }
 
-void expect(const char* op, const char* name, const Tensor& t, DType dtype, std::initializer_list<std::int64_t> extents) {
+void expect(const char* op, const char* name, const Tensor& t, DType dtype,
+            std::initializer_list<std::int64_t> extents) {
   expect_shape(op, name, t, extents);
   check(t.dtype() == dtype, "{}: {} is {}, expected dtype {}", op, name, t.describe(), name_of(dtype));
 }

@@ -65,7 +65,8 @@ class Tensor {
 };
 
 // Throws Error unless t is dtype[extents]; -1 matches any extent. `name` and `op` appear in the message.
-void expect(const char* op, const char* name, const Tensor& t, DType dtype, std::initializer_list<std::int64_t> extents);
+void expect(const char* op, const char* name, const Tensor& t, DType dtype,
+            std::initializer_list<std::int64_t> extents);
 void expect_shape(const char* op, const char* name, const Tensor& t, std::initializer_list<std::int64_t> extents);
 void expect_dense(const char* op, const char* name, const Tensor& t);
 

@@ -42,7 +42,7 @@ struct OutputConfig {
   std::string bundle = "results/train.h5";
   std::string weights;  // empty: beside the bundle, <name>.weights.h5
   bool save_weights = true;
-  std::string log;      // empty: beside the bundle, <name>.jsonl
+  std::string log;  // empty: beside the bundle, <name>.jsonl
   bool overwrite = false;
   std::int64_t log_interval = 10;
   Progress progress = Progress::automatic;

@@ -232,19 +232,21 @@ class Run {
 
   void stopped(int signal) {
     result_.status = RunStatus::stopped;
-    result_.message = fmt::format("stopped by {} after step {} of {}; {} written",
-                                  signal == SIGINT ? "SIGINT" : "SIGTERM", result_.steps, c_.train.steps,
-                                  c_.output.save_weights ? "weights and bundle are" : "the bundle is");
+    result_.message =
+        fmt::format("stopped by {} after step {} of {}; {} written", signal == SIGINT ? "SIGINT" : "SIGTERM",
+                    result_.steps, c_.train.steps, c_.output.save_weights ? "weights and bundle are" : "the bundle is");
   }
 
   void diverged(std::int64_t step, const StepResult& r) {
     result_.status = RunStatus::diverged;
     result_.message = fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; {}. Lower schedule.learning_rate (now {}) or lengthen "
+        "step {}: loss {} and gradient norm {} are not both finite; {}. Lower schedule.learning_rate (now {}) or "
+        "lengthen "
         "schedule.warmup (now {})",
         step + 1, r.loss, r.grad_norm,
-        c_.output.save_weights ? fmt::format("the weights of step {} are kept in '{}'", result_.steps, c_.output.weights)
-                               : "output.save_weights is off, so none are kept",
+        c_.output.save_weights
+            ? fmt::format("the weights of step {} are kept in '{}'", result_.steps, c_.output.weights)
+            : "output.save_weights is off, so none are kept",
         c_.schedule.learning_rate, c_.schedule.warmup);
   }
 

@@ -152,8 +152,7 @@ class Attention : public ::testing::TestWithParam<std::tuple<Provider, DType>> {
                                       << (memory == Memory::fused ? " fused" : ""));
     const Values x = rounded(random_values(s, seed), dtype());
     const std::vector<std::int32_t> starts = documents ? random_documents(s, seed + 9) : std::vector<std::int32_t>{};
-    expect_close(run(provider(), s, x, starts, dtype(), memory), reference(s, x, starts, dtype()),
-                 dtype());
+    expect_close(run(provider(), s, x, starts, dtype(), memory), reference(s, x, starts, dtype()), dtype());
   }
 };
 

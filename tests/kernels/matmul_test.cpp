@@ -92,9 +92,8 @@ TEST_P(Matmul, EqualsDoublePrecisionForEveryTranspositionAndScale) {
                 .beta = beta,
                 .provider = provider},
                run.workspace.tensor, dc.tensor);
-        EXPECT_TRUE(
-            test::close(test::to_host(run, dc.tensor), product(a, ta, b, tb, alpha, beta, c0), tolerance(in, out, s.l),
-                        std::abs(alpha) * std::sqrt(double(s.l))))
+        EXPECT_TRUE(test::close(test::to_host(run, dc.tensor), product(a, ta, b, tb, alpha, beta, c0),
+                                tolerance(in, out, s.l), std::abs(alpha) * std::sqrt(double(s.l))))
             << s.m << " x " << s.n << " x " << s.l << " transposes " << transposes << " alpha " << alpha << " beta "
             << beta;
       }

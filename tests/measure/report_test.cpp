@@ -27,7 +27,8 @@ struct Outcome {
 std::string quoted(const std::string& path) { return fmt::format("'{}'", path); }
 
 Outcome run_report(const std::string& arguments) {
-  const std::string command = fmt::format("{} {} {} 2>&1", quoted(MYLOS_REPORT_PYTHON), quoted(MYLOS_REPORT), arguments);
+  const std::string command =
+      fmt::format("{} {} {} 2>&1", quoted(MYLOS_REPORT_PYTHON), quoted(MYLOS_REPORT), arguments);
   Outcome outcome{-1, ""};
   std::FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return outcome;

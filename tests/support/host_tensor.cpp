@@ -21,8 +21,10 @@ template <class T>
 void widen(const std::vector<std::uint8_t>& raw, std::vector<double>& out) {
   const T* p = reinterpret_cast<const T*>(raw.data());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if constexpr (std::is_same_v<T, bf16>) out[i] = double(float(p[i]));
-    else out[i] = double(p[i]);
+    if constexpr (std::is_same_v<T, bf16>)
+      out[i] = double(float(p[i]));
+    else
+      out[i] = double(p[i]);
   }
 }
 
@@ -30,7 +32,8 @@ void widen(const std::vector<std::uint8_t>& raw, std::vector<double>& out) {
 
 HostTensor HostTensor::rounded(DType dtype) const {
   HostTensor r = *this;
-  for (double& x : r.v) x = dtype == DType::bf16 ? double(float(bf16(float(x)))) : dtype == DType::f32 ? double(float(x)) : x;
+  for (double& x : r.v)
+    x = dtype == DType::bf16 ? double(float(bf16(float(x)))) : dtype == DType::f32 ? double(float(x)) : x;
   return r;
 }
 
@@ -95,7 +98,8 @@ DeviceTensor to_device(const Stream& stream, const HostTensor& h, DType dtype) {
   return d;
 }
 
-DeviceTensor to_device(const Stream& stream, const std::vector<std::int32_t>& v, const std::vector<std::int64_t>& shape) {
+DeviceTensor to_device(const Stream& stream, const std::vector<std::int32_t>& v,
+                       const std::vector<std::int64_t>& shape) {
   DeviceTensor d = empty_device(shape, DType::i32);
   upload(stream, v.data(), d.tensor.bytes(), d.tensor);
   stream.fence();
@@ -112,14 +116,30 @@ HostTensor to_host(const Stream& stream, const Tensor& t) {
   HostTensor h = zeros({t.shape().begin(), t.shape().end()});
   const std::vector<std::uint8_t> raw = raw_bytes(stream, t);
   switch (t.dtype()) {
-    case DType::f32: widen<float>(raw, h.v); break;
-    case DType::bf16: widen<bf16>(raw, h.v); break;
-    case DType::f64: widen<double>(raw, h.v); break;
-    case DType::i32: widen<std::int32_t>(raw, h.v); break;
-    case DType::i64: widen<std::int64_t>(raw, h.v); break;
-    case DType::u8: widen<std::uint8_t>(raw, h.v); break;
-    case DType::u16: widen<std::uint16_t>(raw, h.v); break;
-    case DType::u32: widen<std::uint32_t>(raw, h.v); break;
+    case DType::f32:
+      widen<float>(raw, h.v);
+      break;
+    case DType::bf16:
+      widen<bf16>(raw, h.v);
+      break;
+    case DType::f64:
+      widen<double>(raw, h.v);
+      break;
+    case DType::i32:
+      widen<std::int32_t>(raw, h.v);
+      break;
+    case DType::i64:
+      widen<std::int64_t>(raw, h.v);
+      break;
+    case DType::u8:
+      widen<std::uint8_t>(raw, h.v);
+      break;
+    case DType::u16:
+      widen<std::uint16_t>(raw, h.v);
+      break;
+    case DType::u32:
+      widen<std::uint32_t>(raw, h.v);
+      break;
   }
   return h;
 }
@@ -141,8 +161,8 @@ double relative_error(const HostTensor& got, const HostTensor& want, double scal
   std::int64_t worst = 0;
   for (std::int64_t i = 0; i < want.size(); ++i)
     if (!(std::fabs(got[i] - want[i]) <= std::fabs(got[worst] - want[worst]))) worst = i;
-  return ::testing::AssertionFailure() << "relative error " << error << " above " << tolerance << "; worst at element " << worst
-                                       << ": " << got[worst] << ", expected " << want[worst];
+  return ::testing::AssertionFailure() << "relative error " << error << " above " << tolerance << "; worst at element "
+                                       << worst << ": " << got[worst] << ", expected " << want[worst];
 }
 
 double tolerance_of(DType dtype) { return dtype == DType::bf16 ? 8e-3 : dtype == DType::f32 ? 2e-6 : 1e-12; }

@@ -41,11 +41,14 @@ std::uint64_t test_seed();
 
 HostTensor zeros(std::vector<std::int64_t> shape);
 HostTensor random_normal(std::vector<std::int64_t> shape, std::uint64_t seed, double std_dev = 1.0, double mean = 0.0);
-std::vector<std::int32_t> random_ints(std::int64_t n, std::int32_t low, std::int32_t high, std::uint64_t seed);  // [low, high)
+std::vector<std::int32_t> random_ints(std::int64_t n, std::int32_t low, std::int32_t high,
+                                      std::uint64_t seed);  // [low, high)
 
-DeviceTensor empty_device(const std::vector<std::int64_t>& shape, DType dtype);  // filled with NaN (0xFF bytes), so unwritten elements show
+DeviceTensor empty_device(const std::vector<std::int64_t>& shape,
+                          DType dtype);  // filled with NaN (0xFF bytes), so unwritten elements show
 DeviceTensor to_device(const Stream& stream, const HostTensor& h, DType dtype);
-DeviceTensor to_device(const Stream& stream, const std::vector<std::int32_t>& v, const std::vector<std::int64_t>& shape);
+DeviceTensor to_device(const Stream& stream, const std::vector<std::int32_t>& v,
+                       const std::vector<std::int64_t>& shape);
 HostTensor to_host(const Stream& stream, const Tensor& t);  // any float or integer dtype; must be dense
 std::vector<std::uint8_t> raw_bytes(const Stream& stream, const Tensor& t);
 

@@ -16,8 +16,9 @@ TEST(Philox, KnownAnswer) {
 
 TEST(Philox, EveryPartOfTheKeyMatters) {
   const PhiloxBlock a = philox(1, Purpose::init, 2, 3);
-  for (const PhiloxBlock& b : {philox(2, Purpose::init, 2, 3), philox(1, Purpose::shuffle, 2, 3), philox(1, Purpose::init, 3, 3),
-                               philox(1, Purpose::init, 2, 4), philox(1, Purpose::init, 2, 3 + (1ull << 40))})
+  for (const PhiloxBlock& b :
+       {philox(2, Purpose::init, 2, 3), philox(1, Purpose::shuffle, 2, 3), philox(1, Purpose::init, 3, 3),
+        philox(1, Purpose::init, 2, 4), philox(1, Purpose::init, 2, 3 + (1ull << 40))})
     EXPECT_NE(a.v[0], b.v[0]);
 }
 

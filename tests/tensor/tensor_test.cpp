@@ -49,8 +49,8 @@ TEST(Tensor, MistakesAreErrors) {
 
 TEST(Bf16, RoundsToNearestEven) {
   EXPECT_EQ(float(bf16(1.0f)), 1.0f);
-  EXPECT_EQ(float(bf16(1.00390625f)), 1.0f);          // half way, to even
-  EXPECT_EQ(float(bf16(1.01171875f)), 1.015625f);     // half way, to even
+  EXPECT_EQ(float(bf16(1.00390625f)), 1.0f);       // half way, to even
+  EXPECT_EQ(float(bf16(1.01171875f)), 1.015625f);  // half way, to even
   EXPECT_TRUE(std::isnan(float(bf16(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_TRUE(std::isinf(float(bf16(3.4e38f))));
 }
