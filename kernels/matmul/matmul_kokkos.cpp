@@ -113,14 +113,6 @@ void scale_rows(const Stream& stream, const Product& p) {
 
 bool on_gpu() { return kOnGpu; }
 
-void* native_stream([[maybe_unused]] const Stream& stream) {
-#if defined(KOKKOS_ENABLE_CUDA)
-  return exec_of(stream).cuda_stream();
-#else
-  return nullptr;
-#endif
-}
-
 int device_index() {
 #if defined(KOKKOS_ENABLE_CUDA)
   return Exec().cuda_device();
