@@ -150,7 +150,8 @@ void cublaslt_product(const Stream& stream, const Product& p, void* workspace, s
   const Plan& plan = it->second;
   MYLOS_LT(cublasLtMatmul(device.handle.get(), plan.descriptor.get(), &p.alpha, p.b.data, plan.b.get(), p.a.data,
                           plan.a.get(), &p.beta, p.c.data, plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm,
-                          workspace, std::size_t(workspace_bytes), static_cast<cudaStream_t>(device::native_stream(stream))));
+                          workspace, std::size_t(workspace_bytes),
+                          static_cast<cudaStream_t>(device::native_stream(stream))));
 }
 
 }  // namespace mylos::kernels::detail

@@ -34,7 +34,7 @@ inline constexpr std::int64_t kCublasLtWorkspace = std::int64_t(32) << 20;
 
 // matmul_kokkos.cpp
 bool on_gpu();
-int device_index();                         // the CUDA device of this process; 0 on a CPU
+int device_index();  // the CUDA device of this process; 0 on a CPU
 void reference_product(const Stream& stream, const Product& p);
 // C = beta · C, what a product with L = 0 is.
 void scale(const Stream& stream, const Product& p);

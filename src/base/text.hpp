@@ -25,4 +25,7 @@ std::string format_count(double count);
 
 bool is_utf8(std::string_view text);
 
+// Now, as "2026-12-01T17:45:00Z".
+std::string utc_now();
+
 }  // namespace mylos

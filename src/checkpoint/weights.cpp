@@ -2,23 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <map>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace mylos::checkpoint {
 
 namespace {
-
-std::string utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 std::string describe(const WeightInfo& w) { return fmt::format("{}[{}]", name_of(w.dtype), fmt::join(w.shape, ", ")); }
 
@@ -37,7 +28,7 @@ void write_weights(const std::string& path, const std::vector<WeightInfo>& weigh
   w.attribute("/", "schema_version", std::string("1.0.0"));
   w.attribute("/", "kind", std::string("checkpoint"));
   w.attribute("/", "content", std::string("weights"));
-  w.attribute("/", "created", utc());
+  w.attribute("/", "created", utc_now());
   w.attribute("/", "complete", true);
   w.attribute("/", "step", meta.step);
   w.group("/config");

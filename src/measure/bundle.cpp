@@ -1,24 +1,15 @@
 #include "measure/bundle.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace mylos::measure {
 
 using checkpoint::About;
 using checkpoint::Writer;
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 const char* name_of(BundleKind kind) {
   switch (kind) {

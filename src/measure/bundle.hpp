@@ -103,6 +103,4 @@ class Bundle {
   double last_publish_s_ = 0;
 };
 
-std::string utc_now();  // "2026-12-01T17:40:45Z"
-
 }  // namespace mylos::measure

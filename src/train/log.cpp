@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "measure/bundle.hpp"
 
 namespace mylos::train {
@@ -24,11 +25,7 @@ void JsonLog::line(const std::string& json) {
 }
 
 void JsonLog::start(std::int64_t parameters, std::int64_t steps, const std::string& bundle) {
-  line(Json{{"event", "start"},
-            {"time", measure::utc_now()},
-            {"parameters", parameters},
-            {"steps", steps},
-            {"bundle", bundle}}
+  line(Json{{"event", "start"}, {"time", utc_now()}, {"parameters", parameters}, {"steps", steps}, {"bundle", bundle}}
            .dump());
 }
 
@@ -58,7 +55,7 @@ void JsonLog::evaluation(const measure::EvaluationSample& s) {
 }
 
 void JsonLog::end(const std::string& status, std::int64_t steps) {
-  line(Json{{"event", "end"}, {"time", measure::utc_now()}, {"status", status}, {"steps", steps}}.dump(
+  line(Json{{"event", "end"}, {"time", utc_now()}, {"status", status}, {"steps", steps}}.dump(
       -1, ' ', false, Json::error_handler_t::replace));
 }
 
