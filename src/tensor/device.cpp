@@ -51,6 +51,10 @@ void start(const RuntimeOptions& options) {
 
 void stop() { Kokkos::finalize(); }
 
+bool profiler_loaded() { return Kokkos::Profiling::profileLibraryLoaded(); }
+void push_region(const std::string& name) { Kokkos::Profiling::pushRegion(name); }
+void pop_region() { Kokkos::Profiling::popRegion(); }
+
 DeviceInfo info() {
   DeviceInfo r;
   r.backend = Exec::name();

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "tensor/detail/device.hpp"
+#include "tensor/region.hpp"
 
 namespace mylos {
 namespace {
@@ -18,6 +19,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
         options.threads, kMostThreads);
   check(device::may_start(), "the runtime can be started only once in a process");
   device::start(options);
+  Region::profiler_is_loaded(device::profiler_loaded());
 }
 
 Runtime::~Runtime() { device::stop(); }

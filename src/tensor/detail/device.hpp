@@ -20,5 +20,8 @@ void copy_out(const Stream& stream, const void* device, void* host, std::int64_t
 void copy_within(const Stream& stream, const void* source, void* destination, std::int64_t bytes);
 void zero(const Stream& stream, void* p, std::int64_t bytes);
 void* native_stream(const Stream& stream);  // the cudaStream_t for vendor libraries; null on a CPU
+bool profiler_loaded();                     // a Kokkos tool that hears regions
+void push_region(const std::string& name);
+void pop_region();
 
 }  // namespace mylos::device
