@@ -4,16 +4,26 @@
 #include "kernels/rope/rope.hpp"
 #include "kernels/swiglu/swiglu.hpp"
 #include "model/block.hpp"
+#include "tensor/region.hpp"
 
 namespace mylos::model {
 namespace {
 
+// Each op is marked with the phase that it runs in: "forward" or "recompute".
+
+void project_qkv(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
+  const Region region(c.stream, phase, "matmul/qkv");
+  kernels::linear_forward(c.stream, b.h1, w.qkv, c.shared.matmul, b.qkv);
+}
+
 // qkv as projected -> q and k ready for attention. With qk_norm the norm's input must survive for its backward pass, so
 // the normed q|k goes elsewhere; else RoPE rotates in place. `rstd_known` is for recomputation.
-void normalize_and_rotate(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool rstd_known) {
+void normalize_and_rotate(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool rstd_known,
+                          const char* phase) {
   const ModelConfig& m = c.model;
   const Tensor rotated = m.qk_norm ? b.qk : b.qkv;
   if (m.qk_norm) {
+    const Region region(c.stream, phase, "rms_norm/qk");
     const Tensor q = head_rows(c, b.qkv, 0, m.heads), k = head_rows(c, b.qkv, m.heads, m.kv_heads);
     const Tensor q_out = head_rows(c, b.qk, 0, m.heads), k_out = head_rows(c, b.qk, m.heads, m.kv_heads);
     if (rstd_known) {
@@ -24,21 +34,37 @@ void normalize_and_rotate(const BlockContext& c, const BlockParameters& w, const
       kernels::rms_norm_forward(c.stream, k, w.k_norm, float(m.norm_eps), k_out, b.rstd_k);
     }
   }
+  const Region region(c.stream, phase, "rope");
   kernels::rope(c.stream, kernels::RopeDirection::forward, c.shared.rope_table, c.batch.positions,
                 head_rows(c, rotated, 0, m.heads + m.kv_heads));
 }
 
-void attend(const BlockContext& c, const BlockBuffers& b) {
+void attend(const BlockContext& c, const BlockBuffers& b, const char* phase) {
+  const Region region(c.stream, phase, "attention");
   const Heads in = heads_of(c, b.qkv, b.qk);
   const Tensor out = b.attention.reshape({c.execution.batch, c.execution.sequence, c.model.heads, c.model.head_size});
   kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.document_start, c.shared.attention_forward, out,
                              b.lse);
 }
 
-void project_and_norm(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
-  kernels::linear_forward(c.stream, b.attention, w.output, c.shared.matmul, c.shared.branch);
+void project_and_norm(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
+  {
+    const Region region(c.stream, phase, "matmul/output");
+    kernels::linear_forward(c.stream, b.attention, w.output, c.shared.matmul, c.shared.branch);
+  }
+  const Region region(c.stream, phase, "rms_norm/ffn");
   kernels::residual_rms_norm_forward(c.stream, c.shared.branch, b.x, w.ffn_norm, float(c.model.norm_eps), b.x_mid, b.h2,
                                      b.rstd2);
+}
+
+void project_gate_up(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
+  const Region region(c.stream, phase, "matmul/gate_up");
+  kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
+}
+
+void activate(const BlockContext& c, const BlockBuffers& b, const char* phase) {
+  const Region region(c.stream, phase, "swiglu");
+  kernels::swiglu_forward(c.stream, b.gate_up, b.product);
 }
 
 }  // namespace
@@ -57,31 +83,39 @@ Heads heads_of(const BlockContext& c, const Tensor& qkv, const Tensor& qk) {
 }
 
 void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
-  kernels::linear_forward(c.stream, b.h1, w.qkv, c.shared.matmul, b.qkv);
-  normalize_and_rotate(c, w, b, false);
-  attend(c, b);
-  project_and_norm(c, w, b);
-  kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
-  kernels::swiglu_forward(c.stream, b.gate_up, b.product);
+  constexpr const char* kPhase = "forward";
+  project_qkv(c, w, b, kPhase);
+  normalize_and_rotate(c, w, b, false, kPhase);
+  attend(c, b, kPhase);
+  project_and_norm(c, w, b, kPhase);
+  project_gate_up(c, w, b, kPhase);
+  activate(c, b, kPhase);
+  const Region region(c.stream, kPhase, "matmul/down");
   kernels::linear_forward(c.stream, b.product, w.down, c.shared.matmul, c.shared.branch);
 }
 
 void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+  constexpr const char* kPhase = "recompute";
   const Kept keep = kept(c.execution.recompute);
-  if (!keep.norms) kernels::rms_norm_apply(c.stream, b.x, w.attention_norm, b.rstd1, b.h1);
-  if (!keep.qkv) {
-    kernels::linear_forward(c.stream, b.h1, w.qkv, c.shared.matmul, b.qkv);
-    normalize_and_rotate(c, w, b, false);
-  } else if (!keep.norms && c.model.qk_norm) {
-    normalize_and_rotate(c, w, b, true);
+  if (!keep.norms) {
+    const Region region(c.stream, kPhase, "rms_norm/attention");
+    kernels::rms_norm_apply(c.stream, b.x, w.attention_norm, b.rstd1, b.h1);
   }
-  if (!keep.attention) attend(c, b);
-  if (!keep.residual)
-    project_and_norm(c, w, b);
-  else if (!keep.norms)
+  if (!keep.qkv) {
+    project_qkv(c, w, b, kPhase);
+    normalize_and_rotate(c, w, b, false, kPhase);
+  } else if (!keep.norms && c.model.qk_norm) {
+    normalize_and_rotate(c, w, b, true, kPhase);
+  }
+  if (!keep.attention) attend(c, b, kPhase);
+  if (!keep.residual) {
+    project_and_norm(c, w, b, kPhase);
+  } else if (!keep.norms) {
+    const Region region(c.stream, kPhase, "rms_norm/ffn");
     kernels::rms_norm_apply(c.stream, b.x_mid, w.ffn_norm, b.rstd2, b.h2);
-  if (!keep.gate_up) kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
-  if (!keep.product) kernels::swiglu_forward(c.stream, b.gate_up, b.product);
+  }
+  if (!keep.gate_up) project_gate_up(c, w, b, kPhase);
+  if (!keep.product) activate(c, b, kPhase);
 }
 
 }  // namespace mylos::model

@@ -27,6 +27,11 @@ class Ledger {
     const double rows = T_ * double(in + out), matrix = double(in) * double(out);
     add(op, 4 * T_ * matrix, (2 * rows + matrix) * size_ + 2 * matrix * grad_size_);
   }
+  // Logits, their gradient in their place and from it the two products are one op, so it counts as backward as a whole.
+  void head_backward(std::int64_t in, std::int64_t out) {
+    const double rows = T_ * double(3 * in + 5 * out), matrix = double(in) * double(out);
+    add("linear_cross_entropy", 6 * T_ * matrix, (rows + 2 * matrix) * size_ + 2 * matrix * grad_size_);
+  }
   void attention_forward() {
     add("attention", 2 * T_ * scores(), T_ * double((2 * m_.heads + 2 * m_.kv_heads) * m_.head_size) * size_);
   }
@@ -111,11 +116,12 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   l.product("matmul/down", m.ffn, D);
   l.repeat(Phase::forward, n);
   l.elementwise("rms_norm/final", 4.0 * double(D), 4.0 * double(D));
-  l.product("linear_cross_entropy", D, V);
-  if (!e.training) return l.take();
-
+  if (!e.training) {
+    l.product("linear_cross_entropy", D, V);
+    return l.take();
+  }
   l.repeat(Phase::backward, n);
-  l.product_backward("linear_cross_entropy", D, V);
+  l.head_backward(D, V);
   l.elementwise("rms_norm/final", 3.0 * double(D));
   l.elementwise("embedding", 3.0 * double(D));
   l.repeat(Phase::backward, n * L);

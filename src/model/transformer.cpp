@@ -10,6 +10,7 @@
 #include "kernels/rms_norm/rms_norm.hpp"
 #include "kernels/rope/rope.hpp"
 #include "model/block.hpp"
+#include "tensor/region.hpp"
 
 namespace mylos::model {
 namespace {
@@ -80,14 +81,20 @@ struct Transformer::Impl {
     for (std::size_t i = 0; i < buffers.blocks.size(); ++i) {
       const BlockBuffers& b = buffers.blocks[i];
       if (i == 0) {
+        const Region region(stream, "forward", "embedding");
         kernels::embedding_forward(stream, w.embedding, flat.tokens, b.x);
+      }
+      if (i == 0) {
+        const Region region(stream, "forward", "rms_norm/attention");
         kernels::rms_norm_forward(stream, b.x, w.blocks[i].attention_norm, eps, b.h1, b.rstd1);
       } else {
+        const Region region(stream, "forward", "rms_norm/attention");
         kernels::residual_rms_norm_forward(stream, branch, buffers.blocks[i - 1].x_mid, w.blocks[i].attention_norm, eps,
                                            b.x, b.h1, b.rstd1);
       }
       block_forward(c, w.blocks[i], b);
     }
+    const Region region(stream, "forward", "rms_norm/final");
     kernels::residual_rms_norm_forward(stream, branch, buffers.blocks.back().x_mid, w.norm, eps, buffers.x_final,
                                        buffers.stream_gradient, buffers.rstd_final);
   }
@@ -95,17 +102,24 @@ struct Transformer::Impl {
   void backward(const Stream& stream, const Batch& flat, float grad_scale, bool first) const {
     const bool accumulate = !first;
     const Tensor& dx = buffers.stream_gradient;
-    // A tied table gets the head's part first (overwritten or added), the lookup's part is added last.
-    kernels::linear_cross_entropy_backward(stream, dx, w.head, flat.labels, grad_scale, accumulate, buffers.head_chunk,
-                                           buffers.head, buffers.loss, dx, g.head);
-    kernels::rms_norm_backward(stream, dx, buffers.x_final, w.norm, buffers.rstd_final, Tensor(), accumulate,
-                               buffers.norm, dx, g.norm);
+    {
+      const Region region(stream, "backward", "linear_cross_entropy");
+      // A tied table gets the head's part first (overwritten or added), the lookup's part is added last.
+      kernels::linear_cross_entropy_backward(stream, dx, w.head, flat.labels, grad_scale, accumulate,
+                                             buffers.head_chunk, buffers.head, buffers.loss, dx, g.head);
+    }
+    {
+      const Region region(stream, "backward", "rms_norm/final");
+      kernels::rms_norm_backward(stream, dx, buffers.x_final, w.norm, buffers.rstd_final, Tensor(), accumulate,
+                                 buffers.norm, dx, g.norm);
+    }
     const BlockContext c = context(stream, flat);
     for (std::size_t i = buffers.blocks.size(); i-- > 0;) {
       // What the last block computed is still in the shared buffers.
       if (i + 1 < buffers.blocks.size()) block_recompute(c, w.blocks[i], buffers.blocks[i]);
       block_backward(c, w.blocks[i], buffers.blocks[i], accumulate, g.blocks[i]);
     }
+    const Region region(stream, "backward", "embedding");
     if (first && !model.tied_head) fill_zero(stream, g.embedding);
     kernels::embedding_backward(stream, flat.tokens, dx, buffers.embedding, g.embedding);
   }
@@ -153,8 +167,11 @@ void Transformer::evaluate(const Stream& stream, const Batch& batch, const Tenso
   const Batch flat = impl_->flatten(batch, true);
   const Buffers& s = impl_->buffers;
   impl_->forward(stream, flat);
-  kernels::linear_cross_entropy_forward(stream, s.stream_gradient, impl_->w.head, flat.labels, s.head_chunk, s.head,
-                                        s.loss);
+  {
+    const Region region(stream, "forward", "linear_cross_entropy");
+    kernels::linear_cross_entropy_forward(stream, s.stream_gradient, impl_->w.head, flat.labels, s.head_chunk, s.head,
+                                          s.loss);
+  }
   impl_->add_loss(stream, loss_sum);
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "kernels/adamw/adamw.hpp"
 #include "kernels/norm/norm.hpp"
+#include "tensor/region.hpp"
 
 namespace mylos::optimizer {
 namespace {
@@ -33,8 +34,11 @@ void AdamW::update(const Stream& stream, std::int64_t step, double learning_rate
                    const Tensor& gradients) {
   expect("AdamW::update", "weights", weights, storage_, {range_.total});
   expect_shape("AdamW::update", "gradients", gradients, {range_.total});
-  kernels::sum_of_squares(stream, gradients, workspace_, squares_);
-  kernels::clip_scale(stream, squares_, float(config_.max_grad_norm), norm_and_scale_);
+  {
+    const Region region(stream, "optimizer", "norm");
+    kernels::sum_of_squares(stream, gradients, workspace_, squares_);
+    kernels::clip_scale(stream, squares_, float(config_.max_grad_norm), norm_and_scale_);
+  }
   const Tensor scale = norm_and_scale_.slice(0, 1, 2);
 
   kernels::AdamWStep s{.learning_rate = float(learning_rate),
@@ -50,6 +54,7 @@ void AdamW::update(const Stream& stream, std::int64_t step, double learning_rate
     s.first_index = std::uint64_t(begin);
     kernels::adamw(stream, s, window(gradients), scale, window(weights), window(low_), window(m_), window(v_));
   };
+  const Region region(stream, "optimizer", "optimizer");
   part(0, range_.decay_end);
   s.weight_decay = 0.0f;
   part(range_.decay_end, range_.total);
