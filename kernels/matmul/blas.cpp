@@ -44,7 +44,9 @@ StoredMatrix as_float(const Stream& stream, const StoredMatrix& x, DType dtype, 
 
 bool blas_needs_panels(const Product& p) { return p.in != DType::f32 || p.out != DType::f32; }
 
-void blas_product(const Stream& stream, const Product& p, void* panels) {
+void blas_product(const Stream& stream, const Product& product, void* panels) {
+  const bool narrow = product.out != DType::f32;
+  const Product p = narrow ? product : with_addend_in_place(stream, product);
   if (!blas_needs_panels(p)) return sgemm(p);
   float* const panel_a = static_cast<float*>(panels);
   float* const panel_b = panel_a + kPanelSide * kPanelSide;
@@ -54,7 +56,6 @@ void blas_product(const Stream& stream, const Product& p, void* panels) {
     for (std::int64_t j = 0; j < p.n; j += kPanelSide) {
       const std::int64_t n = std::min(kPanelSide, p.n - j);
       const StoredMatrix target = block(p.c, p.out, i, j);
-      const bool narrow = p.out != DType::f32;
       for (std::int64_t k = 0; k < p.l; k += kPanelSide) {
         const std::int64_t l = std::min(kPanelSide, p.l - k);
         Product part = p;
@@ -67,7 +68,7 @@ void blas_product(const Stream& stream, const Product& p, void* panels) {
         part.beta = k > 0 ? 1.0f : narrow ? 0.0f : p.beta;
         sgemm(part);
       }
-      if (narrow) narrow_panel(stream, panel_c, m, n, p.beta, target);
+      if (narrow) narrow_panel(stream, panel_c, m, n, p.beta, block(p.z, p.out, i, j), target);
     }
   }
 }

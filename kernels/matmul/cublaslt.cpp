@@ -1,5 +1,5 @@
 // cuBLASLt on CUDA. A row-major matrix is a column-major one transposed, so Cᵀ = op(B)ᵀ · op(A)ᵀ: B comes first, each
-// operand keeps its transposition, and the row stride is the leading dimension. Host code: the stream is all it knows
+// operand keeps its transposition, and the row stride is the leading dimension. The library's C is Z here, its D is C. Host code: the stream is all it knows
 // of CUDA.
 #include <cublasLt.h>
 
@@ -51,11 +51,11 @@ std::uint32_t alignment_of(const void* p) {
 
 struct Plan {
   Descriptor descriptor;
-  Layout a, b, c;
+  Layout a, b, c, z;
   cublasLtMatmulAlgo_t algorithm;
 };
 
-using Key = std::array<std::int64_t, 15>;
+using Key = std::array<std::int64_t, 17>;
 
 Key key_of(const Product& p, std::int64_t workspace_bytes) {
   return {p.m,
@@ -66,12 +66,14 @@ Key key_of(const Product& p, std::int64_t workspace_bytes) {
           p.a.stride,
           p.b.stride,
           p.c.stride,
+          p.z.stride,
           std::int64_t(p.in),
           std::int64_t(p.out),
           p.beta != 0.0f,
           alignment_of(p.a.data),
           alignment_of(p.b.data),
           alignment_of(p.c.data),
+          alignment_of(p.z.data),
           workspace_bytes};
 }
 
@@ -95,6 +97,7 @@ Plan make(cublasLtHandle_t handle, const Product& p, std::int64_t workspace_byte
   r.b = p.transpose_b ? layout(p.n, p.l, p.in, p.b.stride) : layout(p.l, p.n, p.in, p.b.stride);
   r.a = p.transpose_a ? layout(p.l, p.m, p.in, p.a.stride) : layout(p.m, p.l, p.in, p.a.stride);
   r.c = layout(p.m, p.n, p.out, p.c.stride);
+  r.z = layout(p.m, p.n, p.out, p.z.stride);
 
   cublasLtMatmulPreference_t wish = nullptr;
   MYLOS_LT(cublasLtMatmulPreferenceCreate(&wish));
@@ -102,12 +105,12 @@ Plan make(cublasLtHandle_t handle, const Product& p, std::int64_t workspace_byte
   set(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(workspace_bytes));
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.z.data));
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, d, r.b.get(), r.a.get(), r.c.get(), r.c.get(), wish, 1, &found, &count);
+      cublasLtMatmulAlgoGetHeuristic(handle, d, r.b.get(), r.a.get(), r.z.get(), r.c.get(), wish, 1, &found, &count);
   check(status == CUBLAS_STATUS_SUCCESS && count > 0,
         "matmul: cuBLASLt has no algorithm for {} [{}, {}] x [{}, {}] -> {} ({}); strides {}, {}, {}", name_of(p.in),
         p.m, p.l, p.l, p.n, name_of(p.out), cublasLtGetStatusString(status), p.a.stride, p.b.stride, p.c.stride);
@@ -149,7 +152,7 @@ void cublaslt_product(const Stream& stream, const Product& p, void* workspace, s
   }
   const Plan& plan = it->second;
   MYLOS_LT(cublasLtMatmul(device.handle.get(), plan.descriptor.get(), &p.alpha, p.b.data, plan.b.get(), p.a.data,
-                          plan.a.get(), &p.beta, p.c.data, plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm,
+                          plan.a.get(), &p.beta, p.z.data, plan.z.get(), p.c.data, plan.c.get(), &plan.algorithm,
                           workspace, std::size_t(workspace_bytes),
                           static_cast<cudaStream_t>(device::native_stream(stream))));
 }

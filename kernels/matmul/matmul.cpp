@@ -92,6 +92,8 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
   expect_float("C", c);
   check(a.dtype() == b.dtype(), "{}: A is {} and B is {}; they must share a dtype", kOp, a.describe(), b.describe());
   const bool ta = options.a == Transpose::yes, tb = options.b == Transpose::yes;
+  const Tensor& z = options.addend ? options.addend : c;
+  expect_float("the addend", z);
   const detail::Product p{.m = a.extent(ta ? 1 : 0),
                           .n = b.extent(tb ? 0 : 1),
                           .l = a.extent(ta ? 0 : 1),
@@ -103,10 +105,13 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
                           .out = c.dtype(),
                           .a = stored(a),
                           .b = stored(b),
-                          .c = stored(c)};
+                          .c = stored(c),
+                          .z = stored(z)};
   check(b.extent(tb ? 1 : 0) == p.l, "{}: op(A) is [{}, {}] and op(B) is [{}, {}]; their inner extents differ", kOp,
         p.m, p.l, b.extent(tb ? 1 : 0), p.n);
   check(c.extent(0) == p.m && c.extent(1) == p.n, "{}: C is {}, expected shape [{}, {}]", kOp, c.describe(), p.m, p.n);
+  check(z.dtype() == c.dtype() && z.extent(0) == p.m && z.extent(1) == p.n,
+        "{}: the addend is {}, expected shape and dtype of C, {}", kOp, z.describe(), c.describe());
   if (p.m == 0 || p.n == 0) return;
   if (p.l == 0) return detail::scale(stream, p);
 
@@ -126,7 +131,7 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
 #endif
 #if defined(MYLOS_ONEDNN)
     case MatmulProvider::onednn:
-      return detail::onednn_product(p);
+      return detail::onednn_product(stream, p);
 #endif
 #if defined(MYLOS_CUBLASLT)
     case MatmulProvider::cublaslt:
@@ -140,6 +145,12 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
 
 void linear_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace, const Tensor& y) {
   matmul(stream, x, w, {.b = Transpose::yes}, workspace, y);
+}
+
+void linear_forward_residual(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& residual,
+                             const Tensor& workspace, const Tensor& y) {
+  check(bool(residual), "{}: the residual is none; linear_forward() adds nothing", kOp);
+  matmul(stream, x, w, {.b = Transpose::yes, .beta = 1.0f, .addend = residual}, workspace, y);
 }
 
 void linear_backward_input(const Stream& stream, const Tensor& dy, const Tensor& w, bool accumulate,

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "kernels/matmul/providers.hpp"
@@ -38,7 +39,8 @@ template <class In, class Out>
 struct TiledProduct {
   Operand<In> a, b;
   Out* c;
-  std::int64_t c_stride, m, n, l, tiles_n;
+  const Out* z;
+  std::int64_t c_stride, z_stride, m, n, l, tiles_n;
   float alpha, beta;
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
@@ -71,8 +73,8 @@ struct TiledProduct {
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, kTile * kTile), [&](int i) {
       const std::int64_t row = row0 + i / kTile, column = column0 + i % kTile;
       if (row >= m || column >= n) return;
-      Out& out = c[row * c_stride + column];
-      out = Out(beta == 0.0f ? alpha * sums[i] : alpha * sums[i] + beta * float(out));
+      c[row * c_stride + column] =
+          Out(beta == 0.0f ? alpha * sums[i] : alpha * sums[i] + beta * float(z[row * z_stride + column]));
     });
   }
 };
@@ -85,7 +87,9 @@ void run_tiled(const Stream& stream, const Product& p) {
   const TiledProduct<In, Out> kernel{operand<In>(p.a, p.transpose_a),
                                      operand<In>(p.b, p.transpose_b),
                                      static_cast<Out*>(p.c.data),
+                                     static_cast<const Out*>(p.z.data),
                                      p.c.stride,
+                                     p.z.stride,
                                      p.m,
                                      p.n,
                                      p.l,
@@ -100,12 +104,12 @@ void run_tiled(const Stream& stream, const Product& p) {
 template <class T>
 void scale_rows(const Stream& stream, const Product& p) {
   T* const c = static_cast<T*>(p.c.data);
-  const std::int64_t n = p.n, stride = p.c.stride;
+  const T* const z = static_cast<const T*>(p.z.data);
+  const std::int64_t n = p.n, stride = p.c.stride, z_stride = p.z.stride;
   const float beta = p.beta;
   Kokkos::parallel_for(
       "mylos::matmul::scale", Rows(exec_of(stream), 0, p.m * n), KOKKOS_LAMBDA(std::int64_t i) {
-        T& x = c[i / n * stride + i % n];
-        x = T(beta == 0.0f ? 0.0f : beta * float(x));
+        c[i / n * stride + i % n] = T(beta == 0.0f ? 0.0f : beta * float(z[i / n * z_stride + i % n]));
       });
 }
 
@@ -140,6 +144,19 @@ void scale(const Stream& stream, const Product& p) {
     scale_rows<float>(stream, p);
 }
 
+Product with_addend_in_place(const Stream& stream, Product p) {
+  if (p.beta != 0.0f && p.z.data != p.c.data) {
+    const std::byte* const z = static_cast<const std::byte*>(p.z.data);
+    std::byte* const c = static_cast<std::byte*>(p.c.data);
+    const std::int64_t size = size_of(p.out), row = p.n * size, from = p.z.stride * size, to = p.c.stride * size;
+    Kokkos::parallel_for(
+        "mylos::matmul::addend", Rows(exec_of(stream), 0, p.m),
+        KOKKOS_LAMBDA(std::int64_t r) { std::memcpy(c + r * to, z + r * from, std::size_t(row)); });
+  }
+  p.z = p.c;
+  return p;
+}
+
 void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, std::int64_t columns, float* panel) {
   const bf16* const x = static_cast<const bf16*>(source.data);
   const std::int64_t stride = source.stride;
@@ -152,17 +169,19 @@ void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, s
 }
 
 void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta,
-                  StoredMatrix target) {
+                  StoredMatrix addend, StoredMatrix target) {
   bf16* const c = static_cast<bf16*>(target.data);
-  const std::int64_t stride = target.stride;
+  const bf16* const z = static_cast<const bf16*>(addend.data);
+  const std::int64_t stride = target.stride, z_stride = addend.stride;
   Kokkos::parallel_for(
       "mylos::matmul::narrow", Rows(exec_of(stream), 0, rows), KOKKOS_LAMBDA(std::int64_t r) {
         const float* const from = panel + r * columns;
+        const bf16* const add = z + r * z_stride;
         bf16* const to = c + r * stride;
         if (beta == 0.0f)
           for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i]);
         else
-          for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i] + beta * float(to[i]));
+          for (std::int64_t i = 0; i < columns; ++i) to[i] = bf16(from[i] + beta * float(add[i]));
       });
 }
 

@@ -83,7 +83,8 @@ bool onednn_is_fast(DType dtype) {
   return has_bf16;
 }
 
-void onednn_product(const Product& p) {
+void onednn_product(const Stream& stream, const Product& product) {
+  const Product p = with_addend_in_place(stream, product);
   if (p.in == DType::f32 && p.out == DType::f32) {
     const dnnl_status_t status =
         dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.l, p.alpha,
@@ -95,11 +96,11 @@ void onednn_product(const Product& p) {
   }
   try {
     Primitive& primitive = cached(p);
-    dnnl::stream stream(cpu());
-    primitive.run.execute(stream, {{DNNL_ARG_SRC, {primitive.a, cpu(), p.a.data}},
-                                   {DNNL_ARG_WEIGHTS, {primitive.b, cpu(), p.b.data}},
-                                   {DNNL_ARG_DST, {primitive.c, cpu(), p.c.data}}});
-    stream.wait();
+    dnnl::stream queue(cpu());
+    primitive.run.execute(queue, {{DNNL_ARG_SRC, {primitive.a, cpu(), p.a.data}},
+                                  {DNNL_ARG_WEIGHTS, {primitive.b, cpu(), p.b.data}},
+                                  {DNNL_ARG_DST, {primitive.c, cpu(), p.c.data}}});
+    queue.wait();
   } catch (const dnnl::error& e) {
     fail("matmul: oneDNN refused {} [{}, {}] x [{}, {}] -> {}: {}", name_of(p.in), p.m, p.l, p.l, p.n, name_of(p.out),
          e.what());

@@ -3,7 +3,7 @@
 //
 // A stored matrix is row-major with `stride` elements from row to row; a transposed operand is stored [L, M] (A) or
 // [N, L] (B).
-// Every provider computes C = alpha · op(A) · op(B) + beta · C for M, N, L >= 1 and never reads C when beta is 0.
+// Every provider computes C = alpha · op(A) · op(B) + beta · Z for M, N, L >= 1 and never reads Z when beta is 0.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Product {
   bool transpose_a, transpose_b;
   float alpha, beta;
   DType in, out;
-  StoredMatrix a, b, c;
+  StoredMatrix a, b, c, z;  // z is c where nothing else is added
 };
 
 // Panels of 1024 x 1024 fp32 for A, B and C: bf16 products without a bf16 library convert through them (12 MiB).
@@ -36,13 +36,15 @@ inline constexpr std::int64_t kCublasLtWorkspace = std::int64_t(32) << 20;
 bool on_gpu();
 int device_index();  // the CUDA device of this process; 0 on a CPU
 void reference_product(const Stream& stream, const Product& p);
-// C = beta · C, what a product with L = 0 is.
+// C = beta · Z, what a product with L = 0 is.
 void scale(const Stream& stream, const Product& p);
+// The same product with Z in C, for libraries that add in place only: one more pass where Z is elsewhere.
+Product with_addend_in_place(const Stream& stream, Product p);
 // panel [rows, columns] (dense f32) = bf16 matrix.
 void widen_panel(const Stream& stream, StoredMatrix source, std::int64_t rows, std::int64_t columns, float* panel);
-// bf16 matrix = panel + beta · matrix.
+// bf16 matrix = panel + beta · addend.
 void narrow_panel(const Stream& stream, const float* panel, std::int64_t rows, std::int64_t columns, float beta,
-                  StoredMatrix target);
+                  StoredMatrix addend, StoredMatrix target);
 
 // blas.cpp, with MYLOS_BLAS: f32 directly; bf16 operands, and a bf16 C, through the panels.
 bool blas_needs_panels(const Product& p);
@@ -50,7 +52,7 @@ void blas_product(const Stream& stream, const Product& p, void* panels);
 
 // onednn.cpp, with MYLOS_ONEDNN
 bool onednn_is_fast(DType dtype);  // this CPU has instructions for it
-void onednn_product(const Product& p);
+void onednn_product(const Stream& stream, const Product& p);
 
 // cublaslt.cpp, with MYLOS_CUBLASLT
 void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes);

@@ -128,6 +128,45 @@ TEST_P(Matmul, RowsMayBeStridedAndNothingAroundThemIsTouched) {
       }
 }
 
+HostTensor columns(const HostTensor& whole, std::int64_t begin, std::int64_t end) {
+  HostTensor w = test::zeros({whole.shape[0], end - begin});
+  for (std::int64_t i = 0; i < w.shape[0]; ++i)
+    for (std::int64_t j = begin; j < end; ++j) w.at(i, j - begin) = whole.at(i, j);
+  return w;
+}
+
+TEST_P(Matmul, AnAddendElsewhereIsReadOnceAndLeftAlone) {
+  const auto [provider, in, out] = GetParam();
+  if (!offers(provider, in, out)) GTEST_SKIP() << "no such product of this provider here";
+  Queue run;
+  std::uint64_t seed = test::test_seed() + 2000;
+  for (const Case& s : kCases)
+    for (const auto& [alpha, beta] : {std::pair{1.0f, 1.0f}, {-0.5f, 0.25f}, {1.0f, 0.0f}}) {
+      // The addend is a window with gaps of its own, C another.
+      const std::int64_t left = 5, right = 2;
+      const HostTensor a = test::random_normal({s.m, s.l}, ++seed).rounded(in),
+                       b = test::random_normal({s.n, s.l}, ++seed).rounded(in),
+                       z = test::random_normal({s.m, left + s.n + right}, ++seed).rounded(out),
+                       c = test::random_normal({s.m, s.n + 1}, ++seed).rounded(out);
+      const DeviceTensor da = to_device(run, a, in), db = to_device(run, b, in), dz = to_device(run, z, out),
+                         dc = to_device(run, c, out);
+      matmul(run, da.tensor, db.tensor,
+             {.b = Transpose::yes,
+              .alpha = alpha,
+              .beta = beta,
+              .addend = dz.tensor.slice(1, left, left + s.n),
+              .provider = provider},
+             run.workspace.tensor, dc.tensor.slice(1, 1, 1 + s.n));
+      const HostTensor want = product(a, false, b, true, alpha, beta, columns(z, left, left + s.n));
+      const HostTensor got = test::to_host(run, dc.tensor);
+      EXPECT_TRUE(test::close(columns(got, 1, 1 + s.n), want, tolerance(in, out, s.l),
+                              std::abs(alpha) * std::sqrt(double(s.l))))
+          << s.m << " x " << s.n << " x " << s.l << " alpha " << alpha << " beta " << beta;
+      for (std::int64_t i = 0; i < s.m; ++i) ASSERT_EQ(got.at(i, 0), c.at(i, 0));
+      ASSERT_EQ(test::to_host(run, dz.tensor).v, z.v);
+    }
+}
+
 TEST_P(Matmul, RunsAgreeToTheBit) {
   const auto [provider, in, out] = GetParam();
   if (!offers(provider, in, out)) GTEST_SKIP() << "no such product of this provider here";
@@ -246,6 +285,44 @@ TEST(Linear, IsTheThreeProductsOfALayer) {
     EXPECT_TRUE(test::close(test::to_host(run, dw.tensor), product(dy, true, x, false, 1, 1, dw0.rounded(DType::f32)),
                             tolerance(DType::f32, tokens)));
   }
+}
+
+TEST(Linear, AddsAResidualWithOneRounding) {
+  Queue run;
+  const std::uint64_t seed = test::test_seed() + 40;
+  const std::int64_t tokens = 67, in = 29, out = 43;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const HostTensor x = test::random_normal({tokens, in}, seed + 1).rounded(dtype),
+                     w = test::random_normal({out, in}, seed + 2).rounded(dtype);
+    HostTensor residual = test::random_normal({tokens, out}, seed);
+    if (dtype == DType::bf16) {
+      // It cancels all of the product but what rounding would have cut off: a product rounded first gives zeros.
+      residual = product(x, false, w, true, -1, 0, residual).rounded(dtype);
+    }
+    const HostTensor want = product(x, false, w, true, 1, 1, residual);
+    const DeviceTensor dx = to_device(run, x, dtype), dw = to_device(run, w, dtype),
+                       dr = to_device(run, residual, dtype), y = test::empty_device({tokens, out}, dtype);
+    linear_forward_residual(run, dx.tensor, dw.tensor, dr.tensor, run.workspace.tensor, y.tensor);
+    EXPECT_TRUE(test::close(test::to_host(run, y.tensor), want, tolerance(dtype, in)));
+    const std::vector<std::uint8_t> elsewhere = test::raw_bytes(run, y.tensor);
+    linear_forward_residual(run, dx.tensor, dw.tensor, dr.tensor, run.workspace.tensor, dr.tensor);
+    EXPECT_TRUE(test::close(test::to_host(run, dr.tensor), want, tolerance(dtype, in)));
+    EXPECT_EQ(test::raw_bytes(run, dr.tensor), elsewhere);
+  }
+}
+
+TEST(MatmulChecks, AnAddendOfAnotherShapeOrDtypeIsRefused) {
+  Queue run;
+  const DeviceTensor a = test::empty_device({3, 4}, DType::f32), w = test::empty_device({6, 4}, DType::f32),
+                     y = test::empty_device({3, 6}, DType::f32), half = test::empty_device({3, 6}, DType::bf16),
+                     wide = test::empty_device({3, 7}, DType::f32);
+  const auto call = [&](const Tensor& residual) {
+    return message_of(
+        [&] { linear_forward_residual(run, a.tensor, w.tensor, residual, run.workspace.tensor, y.tensor); });
+  };
+  EXPECT_NE(call(half.tensor).find("the addend is bf16[3, 6]"), std::string::npos);
+  EXPECT_NE(call(wide.tensor).find("the addend is f32[3, 7]"), std::string::npos);
+  EXPECT_NE(call({}).find("the residual is none"), std::string::npos);
 }
 
 }  // namespace
