@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "benchmarks/kernels/bench_support.hpp"
+#include "kernels/elementwise/elementwise.hpp"
 
 namespace mylos {
 namespace {
@@ -40,10 +41,12 @@ void head(benchmark::State& state, Shape s, DType dtype, bool gradients, std::in
     });
     return;
   }
+  const bench::Owned grad_scale = bench::empty(DType::f32, {1});
+  kernels::fill(stream, 1.0 / double(s.tokens), grad_scale.tensor);
   const bench::Owned dx = bench::empty(dtype, {s.tokens, s.width}), dw = bench::empty(dtype, {s.vocabulary, s.width});
   bench::timed(state, stream, 3.0 * product, [&] {
-    kernels::linear_cross_entropy_backward(stream, x.tensor, w.tensor, labels.tensor, 1.0f / float(s.tokens), false,
-                                           chunk, workspace.tensor, loss.tensor, dx.tensor, dw.tensor);
+    kernels::linear_cross_entropy_backward(stream, x.tensor, w.tensor, labels.tensor, grad_scale.tensor, false, chunk,
+                                           workspace.tensor, loss.tensor, dx.tensor, dw.tensor);
   });
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/linear_cross_entropy/linear_cross_entropy.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.hpp"
 #include "kernels/linear_cross_entropy/softmax_loss.hpp"
@@ -99,17 +98,16 @@ void linear_cross_entropy_forward(const Stream& stream, const Tensor& x, const T
 }
 
 void linear_cross_entropy_backward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels,
-                                   float grad_scale, bool accumulate, std::int64_t chunk, const Tensor& workspace,
-                                   const Tensor& loss, const Tensor& dx, const Tensor& dw) {
+                                   const Tensor& grad_scale, bool accumulate, std::int64_t chunk,
+                                   const Tensor& workspace, const Tensor& loss, const Tensor& dx, const Tensor& dw) {
   const Head head = checked(stream, x, w, labels, chunk, workspace, loss);
-  check(std::isfinite(grad_scale),
-        "{}: grad_scale is {}; it is 1 / (valid tokens of the step), which must be at least one", kOp, grad_scale);
+  expect(kOp, "grad_scale", grad_scale, DType::f32, {1});
   expect(kOp, "dx", dx, x.dtype(), {head.tokens, x.extent(1)});
   expect_shape(kOp, "dw", dw, {head.vocabulary, x.extent(1)});
   for (std::int64_t begin = 0; begin < head.tokens; begin += head.chunk) {
     const std::int64_t end = std::min(begin + head.chunk, head.tokens);
     const Tensor dlogits = head.product(begin, end);
-    detail::softmax_loss_gradient(stream, head.rows(dlogits, begin), grad_scale);
+    detail::softmax_loss_gradient(stream, head.rows(dlogits, begin), grad_scale.as<float>());
     // dw first: it reads x, which dx may overwrite.
     linear_backward_weight(stream, dlogits, x.slice(0, begin, end), accumulate || begin > 0, head.workspace, dw);
     linear_backward_input(stream, dlogits, w, false, head.workspace, dx.slice(0, begin, end));

@@ -19,7 +19,8 @@ struct LossRows {
 
 bool loss_on_gpu();
 void softmax_loss(const Stream& stream, const LossRows& rows);
-// The same, and every logit is replaced by grad_scale · (its probability - 1 if it is the label's); 0 in ignored rows.
-void softmax_loss_gradient(const Stream& stream, const LossRows& rows, float grad_scale);
+// The same, and every logit is replaced by grad_scale[0] · (its probability - 1 if it is the label's); 0 in ignored rows.
+// NaN where the label is beyond the vocabulary, and everywhere if grad_scale is not finite.
+void softmax_loss_gradient(const Stream& stream, const LossRows& rows, const float* grad_scale);
 
 }  // namespace mylos::kernels::detail

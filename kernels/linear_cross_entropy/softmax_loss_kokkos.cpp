@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -24,12 +25,19 @@ KOKKOS_FUNCTION float label_logit(const T* x, std::int32_t label, std::int64_t v
   return label < vocabulary ? float(x[label]) : NAN;
 }
 
+// Of the row's gradient: NaN from a number that is not finite or a label beyond the vocabulary, so that it ends up in the
+// gradients' norm, which the host looks at.
+KOKKOS_FUNCTION float row_scale(const float* grad_scale, std::int32_t label, std::int64_t vocabulary) {
+  const float scale = *grad_scale;
+  return label < vocabulary && Kokkos::isfinite(scale) ? scale : NAN;
+}
+
 // One team a row. Maximum and sum in one pass (Milakov and Gimelshein 2018): a thread rescales its sum when its
 // maximum grows.
 template <class T, bool with_gradient>
 struct TeamRow {
   LossRows rows;
-  float grad_scale;
+  const float* grad_scale;
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     constexpr int kSize = Pack<T>::kSize;
@@ -40,8 +48,10 @@ struct TeamRow {
     const int rank = team.team_rank(), step = team.team_size();
     if (label < 0) {
       if (rank == 0) rows.loss[row] = 0.0f;
-      if constexpr (with_gradient)
-        for (std::int64_t i = rank; i < n; i += step) x[i] = T(0.0f);
+      if constexpr (with_gradient) {
+        const T none(0.0f * row_scale(grad_scale, label, n));
+        for (std::int64_t i = rank; i < n; i += step) x[i] = none;
+      }
       return;
     }
     const float wanted =
@@ -66,9 +76,9 @@ struct TeamRow {
     team.team_reduce(Kokkos::Sum<float>(row_sum));
     if (rank == 0) rows.loss[row] = (row_top - wanted) + Kokkos::log(row_sum);
     if constexpr (with_gradient) {
-      const float scale = grad_scale / row_sum;
+      const float wanted_scale = row_scale(grad_scale, label, n), scale = wanted_scale / row_sum;
       const auto gradient = [&](T logit, std::int64_t i) {
-        return T(Kokkos::exp(float(logit) - row_top) * scale - (i == label ? grad_scale : 0.0f));
+        return T(Kokkos::exp(float(logit) - row_top) * scale - (i == label ? wanted_scale : 0.0f));
       };
       for (std::int64_t p = rank; p < packs; p += step) {
         Pack<T> v = packed[p];
@@ -110,14 +120,13 @@ double sum_of_exp(const T* x, std::int64_t n, float top) {
 
 // One row a thread: a row and its exponentials stay in that core's cache, so exp is computed twice rather than stored.
 template <class T, bool with_gradient>
-void host_row(const LossRows& rows, float grad_scale, std::int64_t row) {
+void host_row(const LossRows& rows, const float* grad_scale, std::int64_t row) {
   const std::int64_t n = rows.vocabulary;
   T* const x = static_cast<T*>(rows.logits) + row * rows.stride;
   const std::int32_t label = rows.labels[row];
   if (label < 0) {
     rows.loss[row] = 0.0f;
-    if constexpr (with_gradient)
-      for (std::int64_t i = 0; i < n; ++i) x[i] = T(0.0f);
+    if constexpr (with_gradient) std::fill_n(x, n, T(0.0f * row_scale(grad_scale, label, n)));
     return;
   }
   const float top = row_maximum(x, n);
@@ -125,16 +134,16 @@ void host_row(const LossRows& rows, float grad_scale, std::int64_t row) {
   rows.loss[row] = (top - label_logit(x, label, n)) + float(std::log(sum));
   if constexpr (with_gradient) {
     const float at_label = label < n ? exp_of_negative(float(x[label]) - top) : 0.0f;
-    const float scale = float(double(grad_scale) / sum);
+    const float wanted_scale = row_scale(grad_scale, label, n), scale = float(double(wanted_scale) / sum);
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) store(x[i], exp_of_negative(float(x[i]) - top) * scale);
-    if (label < n) x[label] = T(at_label * scale - grad_scale);
+    if (label < n) x[label] = T(at_label * scale - wanted_scale);
   }
 }
 #endif
 
 template <class T, bool with_gradient>
-void run(const Stream& stream, const LossRows& rows, float grad_scale) {
+void run(const Stream& stream, const LossRows& rows, const float* grad_scale) {
 #if defined(KOKKOS_ENABLE_CUDA)
   constexpr int kThreads = 512;
   Kokkos::parallel_for(
@@ -155,12 +164,12 @@ bool loss_on_gpu() { return kOnGpu; }
 
 void softmax_loss(const Stream& stream, const LossRows& rows) {
   if (rows.dtype == DType::bf16)
-    run<bf16, false>(stream, rows, 0.0f);
+    run<bf16, false>(stream, rows, nullptr);
   else
-    run<float, false>(stream, rows, 0.0f);
+    run<float, false>(stream, rows, nullptr);
 }
 
-void softmax_loss_gradient(const Stream& stream, const LossRows& rows, float grad_scale) {
+void softmax_loss_gradient(const Stream& stream, const LossRows& rows, const float* grad_scale) {
   if (rows.dtype == DType::bf16)
     run<bf16, true>(stream, rows, grad_scale);
   else

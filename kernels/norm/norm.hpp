@@ -16,7 +16,8 @@ void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspa
 void sum(const Stream& stream, const Tensor& t, bool accumulate, const Tensor& workspace, const Tensor& result);
 
 // norm_and_scale [2] f32 = { sqrt(squares[0]), min(1, max_norm / (norm + 1e-6)) }; max_norm <= 0: scale 1.
-// A norm that is not finite gives scale NaN, which tells adamw() to leave everything as it is.
+// A norm that is not finite gives scale NaN, which tells adamw() to leave everything as it is. A scale that is NaN stays
+// NaN, so that steps already queued behind a broken one change nothing either: the caller zeroes norm_and_scale at first.
 void clip_scale(const Stream& stream, const Tensor& squares, float max_norm, const Tensor& norm_and_scale);
 
 }  // namespace mylos::kernels

@@ -110,7 +110,8 @@ void clip_scale(const Stream& stream, const Tensor& squares, float max_norm, con
         const double scale =
             max_norm <= 0.0f || norm + 1e-6 < double(max_norm) ? 1.0 : double(max_norm) / (norm + 1e-6);
         out[0] = float(norm);
-        out[1] = Kokkos::isfinite(out[0]) ? float(scale) : Kokkos::Experimental::quiet_NaN_v<float>;
+        const bool halted = Kokkos::isnan(out[1]);
+        out[1] = !halted && Kokkos::isfinite(out[0]) ? float(scale) : Kokkos::Experimental::quiet_NaN_v<float>;
       });
 }
 

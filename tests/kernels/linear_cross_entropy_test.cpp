@@ -82,7 +82,9 @@ Result run(const Queue& queue, const Problem& p, const Options& o) {
   const DeviceTensor workspace =
       test::empty_device({linear_cross_entropy_workspace(std::min(o.chunk, tokens), vocabulary, p.dtype)}, DType::u8);
   const Tensor dx = o.in_place ? x.tensor : other.tensor;
-  linear_cross_entropy_backward(queue, x.tensor, w.tensor, labels.tensor, o.grad_scale, o.accumulate_on != nullptr,
+  const DeviceTensor grad_scale = test::empty_device({1}, DType::f32);
+  upload(queue, &o.grad_scale, sizeof(float), grad_scale.tensor);
+  linear_cross_entropy_backward(queue, x.tensor, w.tensor, labels.tensor, grad_scale.tensor, o.accumulate_on != nullptr,
                                 o.chunk, workspace.tensor, loss.tensor, dx, dw.tensor);
   return {test::to_host(queue, loss.tensor), test::to_host(queue, dx), test::to_host(queue, dw.tensor)};
 }
@@ -210,6 +212,27 @@ TEST_P(LinearCrossEntropy, BrokenBatchesAndWeightsShowAsNan) {
   p.x.at(4, 2) = std::numeric_limits<double>::quiet_NaN();
   const HostTensor loss = run_forward(queue, p, 4);
   for (std::int64_t t = 0; t < 6; ++t) EXPECT_EQ(std::isnan(loss[t]), t == 3 || t == 4) << t;
+}
+
+TEST_P(LinearCrossEntropy, ALabelBeyondTheVocabularyMakesItsGradientNan) {
+  Problem p(6, 8, 31, GetParam(), seed + 750);
+  p.labels[3] = 31;
+  const Result got = run(queue, p, {.chunk = 4});
+  for (std::int64_t t = 0; t < 6; ++t)
+    for (std::int64_t d = 0; d < 8; ++d) EXPECT_EQ(std::isnan(got.dx.at(t, d)), t == 3) << t;
+  for (const double v : got.dw.v) ASSERT_TRUE(std::isnan(v));
+}
+
+// Ignored tokens as well: the valid tokens of a step without any are why 1 / their number is not finite.
+TEST_P(LinearCrossEntropy, AScaleThatIsNotFiniteMakesAllGradientsNan) {
+  Problem p(6, 8, 31, GetParam(), seed + 760);
+  p.labels[2] = -1;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const Result got = run(queue, p, {.chunk = 4, .grad_scale = bad});
+    for (const HostTensor* h : {&got.dx, &got.dw})
+      for (const double v : h->v) ASSERT_TRUE(std::isnan(v)) << bad;
+    for (const double v : got.loss.v) EXPECT_TRUE(std::isfinite(v));
+  }
 }
 
 TEST_P(LinearCrossEntropy, GradientsMatchFiniteDifferences) {

@@ -53,7 +53,7 @@ TEST(Norm, SquaresDoNotOverflowFp32AndRunsAgree) {
 }
 
 std::pair<double, double> clip(const Stream& stream, double squares, float max_norm) {
-  const DeviceTensor in = empty_device({1}, DType::f64), out = empty_device({2}, DType::f32);
+  const DeviceTensor in = empty_device({1}, DType::f64), out = to_device(stream, zeros({2}), DType::f32);
   upload(stream, &squares, 8, in.tensor);
   k::clip_scale(stream, in.tensor, max_norm, out.tensor);
   const HostTensor h = to_host(stream, out.tensor);
@@ -72,6 +72,25 @@ TEST(Norm, ClipScale) {
   for (const float max_norm : {0.0f, 1.0f})
     for (const double bad : {std::nan(""), double(INFINITY), 1e80})
       EXPECT_TRUE(std::isnan(clip(stream, bad, max_norm).second)) << bad;
+}
+
+TEST(Norm, AScaleThatIsNanStaysNan) {
+  Stream stream;
+  const DeviceTensor in = empty_device({1}, DType::f64), out = to_device(stream, zeros({2}), DType::f32);
+  const auto next = [&](double squares) {
+    upload(stream, &squares, 8, in.tensor);
+    k::clip_scale(stream, in.tensor, 1.0f, out.tensor);
+    return to_host(stream, out.tensor);
+  };
+  EXPECT_EQ(next(0.25)[1], 1.0);
+  EXPECT_TRUE(std::isnan(next(INFINITY)[1]));
+  for (const double squares : {0.25, 16.0}) {
+    const HostTensor h = next(squares);
+    EXPECT_EQ(h[0], std::sqrt(squares)) << "the norm is that of this step";
+    EXPECT_TRUE(std::isnan(h[1]));
+  }
+  fill_zero(stream, out.tensor);
+  EXPECT_EQ(next(0.25)[1], 1.0);
 }
 
 TEST(Norm, WrongOperandsThrow) {

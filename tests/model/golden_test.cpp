@@ -149,7 +149,8 @@ TEST_P(GoldenTest, TenTrainingLosses) {
     kernels::split_master(m.stream, master.tensor, m.model->weights(), low.tensor);
   }
   const DeviceTensor workspace = empty_device({std::max<std::int64_t>(1, kernels::sum_workspace())}, DType::u8);
-  const DeviceTensor squares = empty_device({1}, DType::f64), scale = empty_device({2}, DType::f32);
+  const DeviceTensor squares = empty_device({1}, DType::f64),
+                     scale = to_device(m.stream, mylos::test::zeros({2}), DType::f32);
 
   const HostBatch batches[2] = {golden.batch(0), golden.batch(1)};
   const std::vector<double> losses = golden.read<double>("losses"), norms = golden.read<double>("norms");
