@@ -18,27 +18,19 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from shape import ROOT, model_shape, read_toml
 
 
 def read_shape(path: pathlib.Path) -> dict:
     """The model and batch of a configuration, with the defaults and the width rule of mylos."""
-    with open(path, "rb") as file:
-        toml = tomllib.load(file)
-    if "include" in toml:
-        sys.exit(f"{path}: include is not followed here; give a configuration that holds its own [model]")
-    model, train = toml.get("model", {}), toml.get("train", {})
-    s = {"dim": 256, "layers": 4, "heads": 4, "kv_heads": 0, "head_size": 0, "ffn": 0, "ffn_multiplier": 1.0, "vocab": 512,
-         "rope_theta": 10000.0, "norm_eps": 1e-5, "tied_head": False, "qk_norm": False, "init_std": 0.02} | model
+    toml = read_toml(path)
+    train = toml.get("train", {})
+    s = model_shape(toml)
     s |= {"batch": train.get("batch", 8), "sequence": train.get("sequence", 512), "accumulation": train.get("accumulation", 1)}
     s["clip"] = toml.get("optimizer", {}).get("max_grad_norm", 1.0)
-    if train.get("storage", "f32") != "f32" or s["qk_norm"] or s["accumulation"] != 1:
-        sys.exit(f"{path}: this comparison is for fp32 storage, no qk_norm and no accumulation")
-    s["kv_heads"] = s["kv_heads"] or s["heads"]
-    s["head_size"] = s["head_size"] or s["dim"] // s["heads"]
-    s["ffn"] = s["ffn"] or 256 * -(-int(8 * s["dim"] / 3 * s["ffn_multiplier"]) // 256)
+    if train.get("storage", "f32") != "f32" or s["accumulation"] != 1:
+        sys.exit(f"{path}: this comparison is for fp32 storage and no accumulation")
     return s
 
 
@@ -47,57 +39,15 @@ def torch_worker(shape: dict, tokens_file: str, threads: int, compiled: bool) ->
     import numpy as np
     import torch
     from torch import nn
-    from torch.nn import functional as F
+
+    import llama
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    D, H, K, h, S, B, V = (shape[k] for k in ("dim", "heads", "kv_heads", "head_size", "sequence", "batch", "vocab"))
-    frequency = shape["rope_theta"] ** (-torch.arange(0, h, 2).float() / h)
-    angle = torch.outer(torch.arange(S).float(), frequency)
-    cos, sin = angle.cos(), angle.sin()
-
-    def rope(x):
-        a, b = x.chunk(2, -1)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.ones(D))
-            self.qkv, self.out = nn.Linear(D, (H + 2 * K) * h, bias=False), nn.Linear(H * h, D, bias=False)
-            self.gate_up, self.down = nn.Linear(D, 2 * shape["ffn"], bias=False), nn.Linear(shape["ffn"], D, bias=False)
-
-        def forward(self, x):
-            q, k, v = self.qkv(F.rms_norm(x, (D,), self.norm1, shape["norm_eps"])).split((H * h, K * h, K * h), -1)
-            q, k, v = (t.view(B, S, -1, h).transpose(1, 2) for t in (q, k, v))
-            a = F.scaled_dot_product_attention(rope(q), rope(k), v, is_causal=True, enable_gqa=H != K)
-            x = x + self.out(a.transpose(1, 2).reshape(B, S, H * h))
-            gate, up = self.gate_up(F.rms_norm(x, (D,), self.norm2, shape["norm_eps"])).chunk(2, -1)
-            return x + self.down(F.silu(gate) * up)
-
-    class Llama(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(V, D)
-            self.blocks = nn.ModuleList(Block() for _ in range(shape["layers"]))
-            self.norm = nn.Parameter(torch.ones(D))
-            self.head = nn.Linear(D, V, bias=False)
-            if shape["tied_head"]:
-                self.head.weight = self.embedding.weight
-
-        def forward(self, tokens, labels):
-            x = self.embedding(tokens)
-            for block in self.blocks:
-                x = block(x)
-            logits = self.head(F.rms_norm(x, (D,), self.norm, shape["norm_eps"]))
-            return F.cross_entropy(logits.view(-1, V), labels.reshape(-1))
-
-    model = Llama()
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            nn.init.normal_(parameter, std=shape["init_std"])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    forward = torch.compile(model) if compiled else model
+    S, B = shape["sequence"], shape["batch"]
+    model = llama.Llama(shape)
+    optimizer = llama.adamw(model, 1e-4)
+    forward = llama.loss_function(model, S, "none", "model" if compiled else "no", torch.float32)
     data = torch.from_numpy(np.fromfile(tokens_file, np.uint32).astype(np.int64))
     position = 0
     for line in sys.stdin:

@@ -1,0 +1,128 @@
+"""What every peer notes about a measurement: one JSON object a case, one a line of the file (tools/mylos_report/peer_bundle.py
+turns them into bundles).
+
+Steps are timed without stopping the device after each: step s ends when its event has passed, which is waited for while
+step s + 1 is already queued. So PyTorch's host code hides behind the device where it can, as that of mylos does.
+"""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+
+from shape import ROOT, flops_per_token, parameter_counts
+
+
+def _commit() -> str:
+    asked = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    packed = ROOT / "commit"
+    return asked.stdout.strip() or (packed.read_text().strip() if packed.is_file() else "") or "unknown"
+
+
+def uuid_of(device: str) -> str | None:
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}" if device == "cuda" else None
+
+
+def facts(system: str, device: str, shape: dict, sequence: int) -> dict:
+    """Everything of a record that does not depend on the case."""
+    versions = {"PyTorch": torch.__version__, "Python": platform.python_version()}
+    hardware = {"device": platform.processor() or platform.machine(), "backend": "CPU", "is_gpu": False, "device_memory": 0,
+                "driver": "", "threads": torch.get_num_threads(), "cpu_cores": len(os.sched_getaffinity(0))}
+    if device == "cuda":
+        properties = torch.cuda.get_device_properties(0)
+        versions |= {"CUDA": torch.version.cuda, "cuDNN": str(torch.backends.cudnn.version())}
+        hardware |= {"device": properties.name, "backend": "Cuda", "is_gpu": True, "device_memory": properties.total_memory}
+    hardware["cpu"] = _cpu_name()
+    hardware["host_memory"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    kept = ("OMP_", "MYLOS_", "PYTORCH_", "TORCH", "CUDA_", "NVIDIA_TF32")
+    return {
+        "format": "mylos-peer", "version": 1, "system": system, "call": os.environ.get("MYLOS_CALL", ""),
+        "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "versions": versions, "hardware": hardware, "command_line": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        "commit": _commit(), "host": socket.gethostname(), "operating_system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(kept)},
+        "model": shape, "sequence": sequence, "parameters": parameter_counts(shape)[0],
+        "flops_per_token": flops_per_token(shape, sequence), "devices": 1,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+class StepClock:
+    """Ends of steps in seconds since `origin`, one step late: lap() is called when a step has been queued."""
+
+    def __init__(self, device: str, origin: float):
+        self.cuda, self.origin = device == "cuda", origin
+        if self.cuda:
+            torch.cuda.synchronize()
+        self.begin = time.perf_counter() - origin
+        self.ends, self._event = [], None
+
+    def lap(self):
+        if not self.cuda:
+            self.ends.append(time.perf_counter() - self.origin)
+            return
+        self._finish()
+        self._event = torch.cuda.Event()
+        self._event.record()
+
+    def _finish(self):
+        if self._event is not None:
+            self._event.synchronize()
+            self.ends.append(time.perf_counter() - self.origin)
+            self._event = None
+
+    def finish(self) -> tuple[list, list]:
+        """Durations and ends of all steps."""
+        self._finish()
+        return [end - begin for begin, end in zip([self.begin, *self.ends], self.ends)], self.ends
+
+
+def steady(values: list) -> list:
+    """The steps that count, by the rule of src/measure/mfu.cpp."""
+    skip = 0 if len(values) <= 4 else max(3, min(100, len(values) // 5))
+    return values[skip:]
+
+
+def summarize(record: dict) -> str:
+    """One line for people."""
+    if record["status"] != "finished":
+        return f"{record['label']}: {record['status']}"
+    step = statistics.median(steady(record["steps"]["step_time"]))
+    rate = record["tokens_per_step"] / step
+    memory = record["peak_memory"] / 2**30
+    gpu = record["telemetry"].get("gpu")
+    power = f"  {statistics.median(gpu['power']):.0f} W  {statistics.median(gpu['sm_clock']):.0f} MHz" if gpu else ""
+    return f"{record['label']}: {step * 1e3:.2f} ms a step, {rate:,.0f} tokens/s, {memory:.1f} GiB{power}"
+
+
+def write(record: dict, path: str | None) -> None:
+    """Prints the line for people and adds the record to the file; NaN becomes null."""
+    print(summarize(record), flush=True)
+    if not path:
+        return
+    text = json.dumps(_plain(record), allow_nan=False)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        file.write(text + "\n")
+
+
+def _plain(value):
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
