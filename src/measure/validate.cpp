@@ -20,6 +20,9 @@ namespace {
 
 enum class Want { text, integer, flag, group, dataset_text, dataset_texts, dataset_real, dataset_integer };
 
+// Kinds that record a run: all but weights. A peer is another system's run (benchmarks/peers).
+constexpr const char* kRuns = "train bench campaign profile plan peer";
+
 // The schema as rules. `kinds` lists the kinds of file a rule is for ("*": all); `object` ends in ":name" for an
 // attribute.
 struct Rule {
@@ -36,40 +39,42 @@ constexpr Rule kRules[] = {
     {"*", "/:complete", Want::flag},
     {"*", "/config", Want::group},
     {"*", "/config/toml", Want::dataset_text},
-    {"train bench campaign profile plan", "/provenance", Want::group},
-    {"train bench campaign profile plan", "/provenance:commit", Want::text},
-    {"train bench campaign profile plan", "/provenance:dirty", Want::flag},
-    {"train bench campaign profile plan", "/provenance:program", Want::text},
-    {"train bench campaign profile plan", "/provenance:compiler", Want::text},
-    {"train bench campaign profile plan", "/provenance:host", Want::text},
-    {"train bench campaign profile plan", "/provenance/diff", Want::dataset_text},
-    {"train bench campaign profile plan", "/provenance/build_options", Want::dataset_text},
-    {"train bench campaign profile plan", "/provenance/command_line", Want::dataset_texts},
-    {"train bench campaign profile plan", "/provenance/libraries/name", Want::dataset_texts},
-    {"train bench campaign profile plan", "/provenance/libraries/version", Want::dataset_texts},
-    {"train bench campaign profile plan", "/provenance/environment/name", Want::dataset_texts},
-    {"train bench campaign profile plan", "/provenance/environment/value", Want::dataset_texts},
-    {"train bench campaign profile plan", "/hardware", Want::group},
-    {"train bench campaign profile plan", "/hardware:device", Want::text},
-    {"train bench campaign profile plan", "/hardware:backend", Want::text},
-    {"train bench campaign profile plan", "/hardware:devices", Want::integer},
-    {"train bench campaign profile plan", "/hardware/device_memory", Want::dataset_integer},
-    {"train bench campaign profile plan", "/plan", Want::group},
-    {"train bench campaign profile plan", "/samples", Want::group},
-    {"train bench campaign profile plan", "/telemetry", Want::group},
-    {"train bench campaign profile plan", "/derived", Want::group},
-    {"train bench campaign profile plan", "/summary", Want::group},
-    {"train", "/:status", Want::text},
+    {kRuns, "/provenance", Want::group},
+    {kRuns, "/provenance:commit", Want::text},
+    {kRuns, "/provenance:dirty", Want::flag},
+    {kRuns, "/provenance:program", Want::text},
+    {kRuns, "/provenance:compiler", Want::text},
+    {kRuns, "/provenance:host", Want::text},
+    {kRuns, "/provenance/diff", Want::dataset_text},
+    {kRuns, "/provenance/build_options", Want::dataset_text},
+    {kRuns, "/provenance/command_line", Want::dataset_texts},
+    {kRuns, "/provenance/libraries/name", Want::dataset_texts},
+    {kRuns, "/provenance/libraries/version", Want::dataset_texts},
+    {kRuns, "/provenance/environment/name", Want::dataset_texts},
+    {kRuns, "/provenance/environment/value", Want::dataset_texts},
+    {kRuns, "/hardware", Want::group},
+    {kRuns, "/hardware:device", Want::text},
+    {kRuns, "/hardware:backend", Want::text},
+    {kRuns, "/hardware:devices", Want::integer},
+    {kRuns, "/hardware/device_memory", Want::dataset_integer},
+    {kRuns, "/plan", Want::group},
+    {kRuns, "/samples", Want::group},
+    {kRuns, "/telemetry", Want::group},
+    {kRuns, "/derived", Want::group},
+    {kRuns, "/summary", Want::group},
+    {"train peer", "/:status", Want::text},
+    {"peer", "/:system", Want::text},
+    {"peer", "/provenance:call", Want::text},
     {"train plan", "/plan/json", Want::dataset_text},
-    {"train", "/samples/steps", Want::group},
+    {"train peer", "/samples/steps", Want::group},
     {"train", "/samples/evaluation", Want::group},
-    {"train", "/summary:steady_window_rule", Want::text},
+    {"train peer", "/summary:steady_window_rule", Want::text},
     {"checkpoint", "/weights", Want::group},
     {"checkpoint", "/:content", Want::text},
     {"checkpoint", "/:step", Want::integer},
 };
 
-constexpr const char* kKinds[] = {"train", "bench", "campaign", "profile", "plan", "checkpoint"};
+constexpr const char* kKinds[] = {"train", "bench", "campaign", "profile", "plan", "peer", "checkpoint"};
 constexpr const char* kStepColumns[] = {"step",         "loss",      "grad_norm", "learning_rate", "tokens",
                                         "valid_tokens", "step_time", "data_wait", "tokens_per_s"};
 
@@ -93,7 +98,7 @@ class Check {
       if (file_.has_group(group))
         for (const std::string& table : file_.groups(group))
           guarded(table, [&] { equal_lengths(std::string(group) + "/" + table); });
-    if (kind == "train") guarded("/samples/steps", [&] { train(); });
+    if (kind == "train" || kind == "peer") guarded("/samples/steps", [&] { steps(); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
     return std::move(findings_);
   }
@@ -203,20 +208,20 @@ class Check {
     }
   }
 
-  void train() {
+  void steps() {
     for (const char* column : kStepColumns)
       if (!file_.has_dataset(std::string("/samples/steps/") + column))
         error(std::string("/samples/steps/") + column, "dataset is missing");
     if (!file_.has_dataset("/samples/steps/step")) return;
-    const std::vector<double> steps = file_.reals("/samples/steps/step");
-    for (std::size_t i = 1; i < steps.size(); ++i) {
-      if (steps[i] > steps[i - 1]) continue;
+    const std::vector<double> numbers = file_.reals("/samples/steps/step");
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      if (numbers[i] > numbers[i - 1]) continue;
       error("/samples/steps/step",
-            fmt::format("row {} is step {}, after step {}: steps must rise", i, steps[i], steps[i - 1]));
+            fmt::format("row {} is step {}, after step {}: steps must rise", i, numbers[i], numbers[i - 1]));
       break;
     }
-    if (steps.empty()) warning("/samples/steps", "no step was recorded");
-    if (!steps.empty() && !file_.has_dataset("/summary/tokens_per_s"))
+    if (numbers.empty()) warning("/samples/steps", "no step was recorded");
+    if (!numbers.empty() && !file_.has_dataset("/summary/tokens_per_s"))
       error("/summary/tokens_per_s", "dataset is missing");
   }
 
