@@ -20,11 +20,13 @@ constexpr Shape kCpuShapes[] = {{"s512_h12_64", {4, 512, 12, 12, 64}},
                                 {"s2048_h4_1_128", {1, 2048, 4, 1, 128}}};
 constexpr Shape kGpuShapes[] = {{"llama3_8b", {2, 4096, 32, 8, 128}}, {"125m", {16, 1024, 12, 12, 64}}};
 
-enum class Pass { forward, backward };
+enum class Pass { forward, backward, backward_any_order };  // the last gives determinism up
+constexpr const char* kPassNames[] = {"/forward", "/backward", "/backward_any_order"};
 
 // documents: how many equal ones a sequence holds. FLOPs are those of one document a sequence over their number.
 void attention(benchmark::State& state, const Shape& shape, DType dtype, Pass pass, std::int64_t documents) {
   const kernels::AttentionShape& s = shape.extents;
+  const kernels::AttentionOptions options{.deterministic = pass != Pass::backward_any_order};
   const Stream stream;
   const std::int64_t heads = s.heads + 2 * s.kv_heads;
   const bench::Owned qkv = bench::normal(stream, dtype, {s.batch, s.sequence, heads, s.head_size}, 1.0f, 1);
@@ -44,7 +46,7 @@ void attention(benchmark::State& state, const Shape& shape, DType dtype, Pass pa
   const auto k = [&](const Tensor& t) { return t.slice(2, s.heads, s.heads + s.kv_heads); };
   const auto v = [&](const Tensor& t) { return t.slice(2, s.heads + s.kv_heads, heads); };
   const bench::Owned space = bench::empty(DType::u8, {kernels::attention_workspace(s, dtype, false)});
-  const bench::Owned backward_space = bench::empty(DType::u8, {kernels::attention_workspace(s, dtype, true)});
+  const bench::Owned backward_space = bench::empty(DType::u8, {kernels::attention_workspace(s, dtype, true, options)});
   const auto forward = [&] {
     kernels::attention_forward(stream, q(qkv.tensor), k(qkv.tensor), v(qkv.tensor), document_start, space.tensor,
                                out.tensor, lse.tensor);
@@ -59,17 +61,17 @@ void attention(benchmark::State& state, const Shape& shape, DType dtype, Pass pa
   bench::timed(state, stream, 2.5 * flops, [&] {
     kernels::attention_backward(stream, q(qkv.tensor), k(qkv.tensor), v(qkv.tensor), document_start, out.tensor,
                                 lse.tensor, dout.tensor, backward_space.tensor, q(gradient.tensor), k(gradient.tensor),
-                                v(gradient.tensor));
+                                v(gradient.tensor), options);
   });
 }
 
 void add(const Shape& shape) {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const Pass pass : {Pass::forward, Pass::backward})
+    for (const Pass pass : {Pass::forward, Pass::backward, Pass::backward_any_order})
       for (const std::int64_t documents : {1, 4}) {
+        if (pass == Pass::backward_any_order && !device_info().is_gpu) continue;
         const std::string name = "attention/" + std::string(shape.name) + "/" + std::string(name_of(dtype)) +
-                                 (pass == Pass::forward ? "/forward" : "/backward") + "/documents" +
-                                 std::to_string(documents);
+                                 kPassNames[int(pass)] + "/documents" + std::to_string(documents);
         benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {
           attention(s, shape, dtype, pass, documents);
         })->UseRealTime();

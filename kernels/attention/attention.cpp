@@ -36,11 +36,13 @@ Window window(const char* name, const Tensor& t, DType dtype, const AttentionSha
   return {t.data(), t.stride(0), t.stride(1), t.stride(2)};
 }
 
-Arguments arguments(Provider provider, bool backward, const Tensor& q, const Tensor& k, const Tensor& v,
-                    const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
+Arguments arguments(Provider provider, bool backward, const AttentionOptions& options, const Tensor& q, const Tensor& k,
+                    const Tensor& v, const Tensor& document_start, const Tensor& workspace, const Tensor& out,
+                    const Tensor& lse) {
   Arguments a;
   a.shape = shape_of(q, k);
   a.dtype = q.dtype();
+  a.options = options;
   const AttentionShape& s = a.shape;
   check(has_provider(provider, s, a.dtype, bool(document_start)),
         "attention: provider {} cannot do {} heads of {} in {}{} on this device or in this build", int(provider),
@@ -57,7 +59,7 @@ Arguments arguments(Provider provider, bool backward, const Tensor& q, const Ten
     expect_dense(kOp, "document_start", document_start);
     a.document_start = document_start.as<std::int32_t>();
   }
-  const std::int64_t wanted = workspace_of(provider, s, backward);
+  const std::int64_t wanted = workspace_of(provider, s, backward, options);
   a.workspace_bytes = workspace ? workspace.bytes() : 0;
   if (workspace) expect_dense(kOp, "workspace", workspace);
   check(a.workspace_bytes >= wanted, "attention: workspace of {} bytes, {} needed; ask attention_workspace()",
@@ -90,14 +92,15 @@ Provider default_provider(const AttentionShape& shape, DType dtype, bool documen
   return Provider::portable;
 }
 
-std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward) {
+std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
+                          [[maybe_unused]] const AttentionOptions& options) {
   check_shape(shape);
   switch (provider) {
     case Provider::cpu:
       return cpu::workspace_bytes(shape, backward, device_info().concurrency);
 #if defined(MYLOS_CUDNN)
     case Provider::cudnn:
-      return cudnn::workspace_bytes(shape, backward);
+      return cudnn::workspace_bytes(shape, backward, options);
 #endif
     default:
       return portable::workspace_bytes(shape, backward);
@@ -106,7 +109,7 @@ std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool b
 
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
-  const Arguments a = arguments(provider, false, q, k, v, document_start, workspace, out, lse);
+  const Arguments a = arguments(provider, false, {}, q, k, v, document_start, workspace, out, lse);
   switch (provider) {
     case Provider::cpu:
       return cpu::forward(stream, a);
@@ -121,8 +124,9 @@ void forward_with(Provider provider, const Stream& stream, const Tensor& q, cons
 
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
-                   const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
-  Arguments a = arguments(provider, true, q, k, v, document_start, workspace, out, lse);
+                   const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                   const AttentionOptions& options) {
+  Arguments a = arguments(provider, true, options, q, k, v, document_start, workspace, out, lse);
   const AttentionShape& s = a.shape;
   a.dout = window("dout", dout, a.dtype, s, s.heads);
   a.dq = window("dq", dq, a.dtype, s, s.heads);
@@ -150,12 +154,13 @@ attention::Provider provider_for(const Tensor& q, const Tensor& k, const Tensor&
 
 }  // namespace
 
-std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward) {
+std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward,
+                                 const AttentionOptions& options) {
   // Enough for either: whether a batch has documents is known only when it comes.
   std::int64_t bytes = 0;
   for (const bool documents : {false, true})
-    bytes =
-        std::max(bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward));
+    bytes = std::max(
+        bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward, options));
   return bytes;
 }
 
@@ -166,9 +171,10 @@ void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, c
 
 void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
-                        const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
+                        const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                        const AttentionOptions& options) {
   attention::backward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, out, lse, dout,
-                           workspace, dq, dk, dv);
+                           workspace, dq, dk, dv, options);
 }
 
 }  // namespace mylos::kernels

@@ -22,6 +22,7 @@ struct Window {
 struct Arguments {
   AttentionShape shape{};
   DType dtype = DType::f32;
+  AttentionOptions options;
   Window q, k, v, out, dout, dq, dk, dv;
   const std::int32_t* document_start = nullptr;  // [B, S] or none
   float* lse = nullptr;                          // [B, H, S]
@@ -46,7 +47,7 @@ void backward(const Stream& stream, const Arguments& a);
 // cudnn.cpp, with MYLOS_CUDNN: bf16, one document a sequence, head sizes up to 128; what the H200 trains with.
 namespace cudnn {
 bool supports(const AttentionShape& shape, DType dtype);
-std::int64_t workspace_bytes(const AttentionShape& shape, bool backward);
+std::int64_t workspace_bytes(const AttentionShape& shape, bool backward, const AttentionOptions& options);
 void forward(const Stream& stream, const Arguments& a);
 void backward(const Stream& stream, const Arguments& a);
 }  // namespace cudnn
@@ -55,11 +56,13 @@ void backward(const Stream& stream, const Arguments& a);
 enum class Provider { portable, cpu, cudnn };
 bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents);
 Provider default_provider(const AttentionShape& shape, DType dtype, bool documents);
-std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward);
+std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
+                          const AttentionOptions& options = {});
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
-                   const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv);
+                   const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                   const AttentionOptions& options = {});
 
 }  // namespace mylos::kernels::attention

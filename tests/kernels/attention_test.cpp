@@ -62,7 +62,7 @@ class GuardedWorkspace {
 enum class Memory { fused, dense };  // q|k|v as windows of one buffer [B, S, H + 2K, h], or a buffer each
 
 Results run(Provider provider, const AttentionShape& s, const Values& x, const std::vector<std::int32_t>& documents,
-            DType dtype, Memory memory) {
+            DType dtype, Memory memory, const kernels::AttentionOptions& options = {}) {
   using namespace kernels::attention;
   Stream stream;
   const std::vector<std::int64_t> q_shape = x.q.shape, k_shape = x.k.shape,
@@ -87,12 +87,12 @@ Results run(Provider provider, const AttentionShape& s, const Values& x, const s
   DeviceTensor starts;
   if (!documents.empty()) starts = to_device(stream, documents, {s.batch, s.sequence});
   const GuardedWorkspace forward_space(workspace_of(provider, s, false)),
-      backward_space(workspace_of(provider, s, true));
+      backward_space(workspace_of(provider, s, true, options));
 
   forward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, forward_space.tensor(), out.tensor,
                lse.tensor);
   backward_with(provider, stream, q.tensor, k.tensor, v.tensor, starts.tensor, out.tensor, lse.tensor, dout.tensor,
-                backward_space.tensor(), dq.tensor, dk.tensor, dv.tensor);
+                backward_space.tensor(), dq.tensor, dk.tensor, dv.tensor, options);
   stream.fence();
   forward_space.expect_untouched(stream);
   backward_space.expect_untouched(stream);
@@ -225,6 +225,13 @@ TEST_P(Attention, RepeatsToTheBit) {
   }
 }
 
+TEST_P(Attention, StaysDeterministicWhereItNeedNotBe) {
+  const AttentionShape s{2, 140, 4, 2, 32};
+  const Values x = random_values(s, test_seed());
+  expect_same_bits(run(provider(), s, x, {}, dtype(), Memory::fused),
+                   run(provider(), s, x, {}, dtype(), Memory::fused, {.deterministic = false}));
+}
+
 TEST_P(Attention, ExtremeScoresStayFinite) {
   // Scores of several thousand: one key takes everything, exponentials of the others vanish.
   const AttentionShape s{1, 200, 2, 1, 64};
@@ -266,6 +273,9 @@ TEST(AttentionCudnn, MatchesReferenceAndRepeats) {
       const Results first = run(Provider::cudnn, s, x, {}, DType::bf16, memory);
       expect_close(first, reference(s, x, {}, DType::bf16), DType::bf16);
       expect_same_bits(first, run(Provider::cudnn, s, x, {}, DType::bf16, memory));
+      const Results any_order = run(Provider::cudnn, s, x, {}, DType::bf16, memory, {.deterministic = false});
+      expect_close(any_order, reference(s, x, {}, DType::bf16), DType::bf16);
+      EXPECT_EQ(any_order.out.v, first.out.v);
     }
 }
 
