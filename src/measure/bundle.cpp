@@ -79,6 +79,12 @@ void Bundle::append(int table, std::span<const double> row) {
   for (std::size_t i = 0; i < row.size(); ++i) t.values[i].push_back(row[i]);
 }
 
+std::optional<int> Bundle::find_table(const std::string& group, const std::string& name) const {
+  for (std::size_t i = 0; i < tables_.size(); ++i)
+    if (tables_[i].group == group && tables_[i].name == name) return int(i);
+  return std::nullopt;
+}
+
 std::int64_t Bundle::rows(int table) const { return std::int64_t(tables_.at(std::size_t(table)).values[0].size()); }
 
 std::span<const double> Bundle::column(int table, const std::string& name) const {
@@ -101,6 +107,11 @@ void Bundle::set_attribute(const std::string& group, const std::string& name, co
   attributes_[group][name] = value;
 }
 
+void Bundle::remove_attribute(const std::string& group, const std::string& name) {
+  const auto found = attributes_.find(group);
+  if (found != attributes_.end()) found->second.erase(name);
+}
+
 namespace {
 
 void write_provenance(Writer& w, const Provenance& p) {
@@ -110,7 +121,8 @@ void write_provenance(Writer& w, const Provenance& p) {
                           {"compiler", p.compiler},
                           {"host", p.host},
                           {"operating_system", p.operating_system},
-                          {"working_directory", p.working_directory}});
+                          {"working_directory", p.working_directory},
+                          {"call", p.call}});
   if (!p.user_note.empty()) w.text("/provenance/note", p.user_note, {"1", "what the user said about the run"});
   w.text("/provenance/diff", p.diff, {"1", "difference of the sources from the commit when the program was built"});
   w.text("/provenance/build_options", p.build_options, {"1", "how the program was compiled"});

@@ -12,6 +12,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,6 +57,7 @@ class Bundle {
   void append(int table, std::initializer_list<double> row) {
     append(table, std::span<const double>(row.begin(), row.size()));
   }
+  std::optional<int> find_table(const std::string& group, const std::string& name) const;
   std::int64_t rows(int table) const;
   std::span<const double> column(int table, const std::string& name) const;
 
@@ -64,6 +66,7 @@ class Bundle {
   void set_derived(const std::string& name, double value, const checkpoint::About& about);
   // A text or number as an attribute of a group ("/" too): status, notes, caveats.
   void set_attribute(const std::string& group, const std::string& name, const checkpoint::AttributeValue& value);
+  void remove_attribute(const std::string& group, const std::string& name);
 
   // Called at the start of each publish, to bring summaries up to date.
   void before_publish(std::function<void(Bundle&)> hook) { hooks_.push_back(std::move(hook)); }

@@ -3,11 +3,15 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "base/build_info.hpp"
+#include "base/error.hpp"
 #include "measure/source_diff_text.hpp"
 
 extern char** environ;
@@ -37,6 +41,19 @@ bool allowed(std::string_view name) {
   return false;
 }
 
+// A name that groups runs: it may become part of a file's name.
+std::string call_name() {
+  const char* const value = std::getenv("MYLOS_CALL");
+  const std::string call = value != nullptr ? value : "";
+  constexpr std::size_t kMost = 64;
+  const bool plain = std::all_of(call.begin(), call.end(), [](unsigned char c) {
+    return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-');
+  });
+  check(plain && call.size() <= kMost, "MYLOS_CALL is '{}'; it may have up to {} letters, digits, '.', '_' and '-'",
+        call, kMost);
+  return call;
+}
+
 }  // namespace
 
 Provenance collect_provenance(const std::vector<std::string>& command_line) {
@@ -53,6 +70,7 @@ Provenance collect_provenance(const std::vector<std::string>& command_line) {
   for (const auto& [name, version] : build.libraries) p.libraries[name] = version;
   p.libraries["HDF5"] = checkpoint::hdf5_version();
   p.command_line = command_line;
+  p.call = call_name();
   for (char** at = environ; at && *at; ++at) {
     const std::string_view entry(*at);
     const std::size_t equals = entry.find('=');

@@ -23,6 +23,7 @@ struct Provenance {
   std::vector<std::string> command_line;
   std::map<std::string, std::string> environment;  // allow-listed
   std::string host, operating_system, working_directory, user_note;
+  std::string call;  // what MYLOS_CALL says: the same for all that ran in one turn on one machine
 };
 Provenance collect_provenance(const std::vector<std::string>& command_line);
 

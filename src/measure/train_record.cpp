@@ -25,7 +25,8 @@ TrainRecord::TrainRecord(Bundle& bundle, const RunFacts& facts) : bundle_(bundle
                         {"valid_tokens", "tokens", "tokens that counted in the loss"},
                         {"step_time", "s", "wall time of the step, data wait included; evaluation and checkpoints not"},
                         {"data_wait", "s", "time of the step spent waiting for data"},
-                        {"tokens_per_s", "tokens/s", "tokens over step_time"}});
+                        {"tokens_per_s", "tokens/s", "tokens over step_time"},
+                        {"time", "s", "end of the step since the begin of the run; NaN when not known"}});
   evaluations_ =
       bundle.add_table("samples", "evaluation",
                        {{"step", "1", "optimizer steps taken before the evaluation"},
@@ -40,8 +41,9 @@ TrainRecord::TrainRecord(Bundle& bundle, const RunFacts& facts) : bundle_(bundle
 void TrainRecord::step(const StepSample& s) {
   check(s.step_time_s > 0 && s.tokens > 0, "step {} has {} tokens in {} s; both must be positive", s.step, s.tokens,
         s.step_time_s);
-  bundle_.append(steps_, {double(s.step), s.loss, s.grad_norm, s.learning_rate, double(s.tokens),
-                          double(s.valid_tokens), s.step_time_s, s.data_wait_s, double(s.tokens) / s.step_time_s});
+  bundle_.append(steps_,
+                 {double(s.step), s.loss, s.grad_norm, s.learning_rate, double(s.tokens), double(s.valid_tokens),
+                  s.step_time_s, s.data_wait_s, double(s.tokens) / s.step_time_s, s.end_s});
 }
 
 void TrainRecord::evaluation(const EvaluationSample& s) {

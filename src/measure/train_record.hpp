@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "measure/bundle.hpp"
@@ -27,6 +28,7 @@ struct StepSample {
   std::int64_t valid_tokens = 0;  // that counted in the loss
   double step_time_s = 0;         // wall time, data wait included, evaluation and checkpoints not
   double data_wait_s = 0;
+  double end_s = std::numeric_limits<double>::quiet_NaN();  // when it ended, since the begin of the run; NaN: not known
 };
 
 struct EvaluationSample {

@@ -8,6 +8,15 @@
 namespace mylos::optimizer {
 namespace {
 constexpr const char* kCategory = "optimizer";
+
+bool has_low_bits(const OptimizerConfig& config, DType storage) {
+  return storage == DType::bf16 && config.master == Master::exact;
+}
+}  // namespace
+
+double state_bytes_moved(const OptimizerConfig& config, DType storage) {
+  const std::int64_t kept = 2 * size_of(config.moments) + (has_low_bits(config, storage) ? size_of(DType::u16) : 0);
+  return 2.0 * double(kept);
 }
 
 AdamW::AdamW(const OptimizerConfig& config, const FlatRange& range, DType storage, std::uint64_t seed, Arena& arena)
@@ -17,7 +26,7 @@ AdamW::AdamW(const OptimizerConfig& config, const FlatRange& range, DType storag
   check(storage == DType::f32 || storage == DType::bf16, "weights are {}; AdamW takes f32 or bf16", name_of(storage));
   m_ = arena.take(config.moments, {range.total}, kCategory);
   v_ = arena.take(config.moments, {range.total}, kCategory);
-  if (storage == DType::bf16 && config.master == Master::exact) low_ = arena.take(DType::u16, {range.total}, kCategory);
+  if (has_low_bits(config, storage)) low_ = arena.take(DType::u16, {range.total}, kCategory);
   squares_ = arena.take(DType::f64, {1}, kCategory);
   norm_and_scale_ = arena.take(DType::f32, {2}, kCategory);
   workspace_ = arena.take(DType::u8, {kernels::sum_workspace()}, kCategory);

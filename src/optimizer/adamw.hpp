@@ -17,6 +17,9 @@ struct FlatRange {
   std::int64_t total = 0;
 };
 
+// Bytes of state that one update reads and writes for each parameter, weights and gradients not counted.
+double state_bytes_moved(const OptimizerConfig& config, DType storage);
+
 class AdamW {
  public:
   AdamW(const OptimizerConfig& config, const FlatRange& range, DType storage, std::uint64_t seed, Arena& arena);

@@ -70,6 +70,17 @@ DeviceInfo info() {
   return r;
 }
 
+std::string pci_bus_id() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  char id[32] = "";
+  check_plain(cudaDeviceGetPCIBusId(id, sizeof id, Exec().cuda_device()) == cudaSuccess,
+              "the CUDA driver does not say where its device is");
+  return id;
+#else
+  return "";
+#endif
+}
+
 void* allocate(std::int64_t bytes, const std::string& label) {
   try {
     return Kokkos::kokkos_malloc<Memory>(label, std::size_t(bytes));

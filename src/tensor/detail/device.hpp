@@ -13,6 +13,7 @@ void start(const RuntimeOptions& options);
 void stop();
 bool may_start();
 DeviceInfo info();
+std::string pci_bus_id();  // of this process's GPU, as the driver writes it ("0000:1b:00.0"); empty on a CPU
 void* allocate(std::int64_t bytes, const std::string& label);  // nullptr when there is none left
 void release(void* p);
 void copy_in(const Stream& stream, const void* host, void* device, std::int64_t bytes);
