@@ -1,10 +1,10 @@
-"""The command: tools/report BUNDLE [--out DIR]."""
+"""The command: tools/report BUNDLE [--out DIR], or tools/report CAMPAIGN [--json]."""
 
 import argparse
 import pathlib
 import sys
 
-from . import figures, markdown
+from . import campaign, figures, markdown
 from .bundle import Bundle, BundleError
 
 STEP_COLUMNS = ("step", "loss", "grad_norm", "learning_rate", "tokens", "step_time", "tokens_per_s")
@@ -36,15 +36,26 @@ def draw(bundle, folder):
     return {name: file for name, file in drawn.items() if file}
 
 
+def compare(arguments):
+    text, problems, status = campaign.report(arguments.bundle, arguments.json, arguments.out)
+    print(text)
+    for what in problems:
+        print(f"report: {what}", file=sys.stderr)
+    return status
+
+
 def main():
     parser = argparse.ArgumentParser(
-        prog="report", description="Verifies a train bundle and writes report.md with figures from it."
+        prog="report", description="Verifies a train bundle and writes report.md with figures from it; of a folder, compares its bundles."
     )
-    parser.add_argument("bundle", type=pathlib.Path, help="HDF5 file that `mylos train` wrote")
+    parser.add_argument("bundle", type=pathlib.Path, help="HDF5 file that `mylos train` wrote, or a campaign's folder")
     parser.add_argument(
         "--out", type=pathlib.Path, help="folder of the report (default: the bundle's path without suffix)"
     )
+    parser.add_argument("--json", action="store_true", help="of a folder: rows as JSON")
     arguments = parser.parse_args()
+    if arguments.bundle.is_dir():
+        return compare(arguments)
     folder = arguments.out or arguments.bundle.with_suffix("")
     try:
         bundle = Bundle(arguments.bundle)

@@ -227,6 +227,7 @@ def report(bundle, figures):
         rows.append(("measured peak", size(peak)))
     out += [table(("device memory", "size"), rows), ""]
     parameters = bundle.plan().get("parameters")
+    parameters = parameters.get("total") if isinstance(parameters, dict) else None
     if isinstance(parameters, int):
         out += [f"{parameters:,} parameters.", ""]
     ledger = bundle.table("/plan/flop_ledger")

@@ -1,0 +1,151 @@
+"""Peers' records become bundles that mylos validates, and a campaign's report compares them or says why it cannot."""
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "benchmarks/peers")]
+import shape  # noqa: E402
+from mylos_report import peer_bundle, steady  # noqa: E402
+from mylos_report.bundle import Bundle, BundleError  # noqa: E402
+
+MYLOS = os.environ["MYLOS"]
+
+
+def record(system="pytorch", step_time=2.0, **changes):
+    """What a peer leaves after 12 steps on an H200, the first of which compiled."""
+    steps = 12
+    times = [30.0] + [step_time + 0.001 * i for i in range(steps - 1)]
+    ends = [sum(times[: i + 1]) + 0.5 for i in range(steps)]
+    model = shape.preset("7b")
+    clock = [0.05 * i for i in range(int(ends[-1] / 0.05) + 2)]
+    gpu = {"time": clock, "power": [700.0] * len(clock), "sm_clock": [1500.0] * len(clock), "memory_clock": [3201.0] * len(clock),
+           "temperature": [60.0] * len(clock), "throttle_reasons": [4.0] * len(clock), "energy": [1e6 + 700 * t for t in clock]}
+    loss = [None] * steps if system == "limit" else [11.0 - 0.1 * i for i in range(steps)]
+    r = {
+        "format": "mylos-peer", "version": 1, "system": system, "call": "20261201T000000Z-abcd", "created": "2026-12-01T00:00:00Z",
+        "status": "finished", "label": f"{system} none", "versions": {"PyTorch": "2.11.0"}, "commit": "unknown", "host": "h",
+        "hardware": {"device": "NVIDIA H200", "backend": "Cuda", "is_gpu": True, "device_memory": 150 << 30, "driver": "",
+                     "threads": 2, "cpu_cores": 2, "cpu": "x", "host_memory": 1 << 34},
+        "command_line": ["gpu_llama.py"], "operating_system": "Linux", "environment": {}, "model": model, "sequence": 4096,
+        "parameters": shape.parameter_counts(model)[0], "flops_per_token": shape.flops_per_token(model, 4096), "devices": 1,
+        "recompute": "none", "batch": 4, "accumulation": 2, "tokens_per_step": 32768, "deterministic": False, "mode": "compiled",
+        "compile": "blocks", "state": {"weights": "bf16", "gradients": "bf16", "master": "none", "moments": "bf16"},
+        "peak_memory": 100 << 30, "telemetry": {"gpu": gpu},
+        "steps": {"step": list(range(1, steps + 1)), "loss": loss, "grad_norm": loss, "learning_rate": [3e-4] * steps,
+                  "step_time": times, "time": ends},
+    }
+    return r | changes
+
+
+class Campaign(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, *arguments, **named):
+        path = self.folder / f"{name}.h5"
+        peer_bundle.write(record(*arguments, **named), path)
+        return path
+
+    def report(self, *more):
+        done = subprocess.run([sys.executable, ROOT / "tools/report", self.folder, *more], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_peers_bundle_is_valid_and_has_its_numbers(self):
+        for system in ("pytorch", "limit"):
+            path = self.write(system, system)
+            done = subprocess.run([MYLOS, "validate", path], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(subprocess.run([MYLOS, "inspect", path], capture_output=True).returncode, 0)
+        bundle = Bundle(self.folder / "pytorch.h5")
+        rate = bundle.number("/summary/tokens_per_s_median")
+        self.assertAlmostEqual(rate, 32768 / 2.006, delta=1)
+        self.assertEqual(bundle.number("/summary/steady_window_first"), 3)
+        mean = bundle.number("/summary/tokens_per_s")
+        self.assertAlmostEqual(bundle.number("/derived/mfu_causal"), 48249176064 * mean / 989.4e12, places=9)
+        self.assertAlmostEqual(bundle.number("/derived/energy_per_token"), 700 / mean, delta=1e-4)
+        self.assertTrue(math.isnan(Bundle(self.folder / "limit.h5").datasets["/samples/steps/loss"][0]))
+        self.assertEqual(bundle.attribute("/provenance", "call"), "20261201T000000Z-abcd")
+
+    def test_validate_finds_damage_in_a_peers_bundle(self):
+        import h5py
+
+        path = self.write("row")
+        with h5py.File(path, "r+") as file:
+            file["samples/steps/loss"][3] = 1.0
+            del file.attrs["system"]
+        done = subprocess.run([MYLOS, "validate", path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("SHA-256", done.stdout + done.stderr)
+        self.assertIn("/:system", done.stdout + done.stderr)
+
+    def test_rows_are_compared_within_their_call(self):
+        self.write("limit", "limit", 1.5)
+        self.write("fast", "pytorch", 2.0)
+        self.write("slow", "pytorch", 3.0)
+        self.write("other", "pytorch", 2.5, call="20261202T000000Z-ffff")
+        status, text, errors = self.report("--json")
+        self.assertEqual((status, errors), (0, ""))
+        rows = {r["name"]: r for r in json.loads(text)["rows"]}
+        self.assertAlmostEqual(rows["fast"]["ratio_limit"], 0.75, delta=0.002)
+        self.assertAlmostEqual(rows["slow"]["ratio_pytorch"], 2 / 3, delta=0.002)
+        self.assertIsNone(rows["other"]["ratio_limit"])
+        self.assertEqual(rows["fast"]["sm_clock"], 1500)
+        status, text, _ = self.report()
+        self.assertEqual(status, 0)
+        self.assertIn("bf16/bf16/none/bf16", text)
+        self.assertGreater((self.folder / "share_of_limit.png").stat().st_size, 5000)
+
+    def test_a_file_that_does_not_count_is_named_and_the_rest_is_shown(self):
+        import h5py
+
+        self.write("good")
+        for name, harm in (("damaged", lambda f: f["samples/steps/loss"].write_direct(f["samples/steps/step"][...])),
+                           ("incomplete", lambda f: f.attrs.modify("complete", 0)),
+                           ("lacking", lambda f: f["summary"].pop("device_memory_peak"))):
+            with h5py.File(self.write(name), "r+") as file:
+                harm(file)
+        (self.folder / "text.h5").write_text("not HDF5")
+        status, text, errors = self.report()
+        self.assertEqual(status, 1)
+        self.assertIn("good.h5", text)
+        for name, why in (("damaged", "SHA-256"), ("incomplete", "not complete"), ("lacking", "device_memory_peak"), ("text", "cannot be read")):
+            line = next((line for line in errors.splitlines() if f"{name}.h5" in line), "")
+            self.assertIn(why, line, errors)
+
+    def test_an_empty_folder_is_no_success(self):
+        status, text, _ = self.report()
+        self.assertEqual(status, 1)
+        self.assertIn("no bundle", text)
+
+    def test_records_that_cannot_be_converted_say_why(self):
+        path = self.folder / "row.json"
+        bad = record()
+        del bad["model"]
+        path.write_text("\n".join(json.dumps(r) for r in (record(), record(status="failed: out of memory", label="x"), bad)))
+        written, failures = peer_bundle.convert(path, self.folder, "row")
+        self.assertEqual([p.name for p in written], ["row.pytorch-none.20261201T000000Z-abcd.h5"])
+        self.assertIn("out of memory", failures[0])
+        self.assertIn("'model'", failures[1])
+        path.write_text("{")
+        with self.assertRaisesRegex(BundleError, "line 1"):
+            peer_bundle.read_records(path)
+
+    def test_the_median_has_an_interval_around_it(self):
+        values = [100.0 + i % 7 for i in range(40)]
+        median, low, high = steady.median_interval(values)
+        self.assertTrue(100 <= low <= median <= high <= 106)
+        self.assertEqual(steady.median_interval(values), (median, low, high))
+        self.assertEqual(steady.window(12), (3, 12, True))
+        self.assertEqual(steady.window(4), (0, 4, True))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,173 @@
+"""Measures the rows of a plan one after the other in one call, and keeps what each left.
+
+A row that fails, or takes longer than its limit, is noted with its reason and does not stop the rest. In OUT: a bundle for each
+mylos row and each case of a peer, peers' JSON, logs/, tokens/, and <call>.rows.json with every row's outcome.
+"""
+
+import contextlib
+import datetime
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .plan import Plan, PlanError, Row, load, write_tokens
+
+
+@dataclass
+class Place:
+    """Where the programs are: a pack, or a build folder beside the sources."""
+
+    mylos: Path
+    source: Path
+    libraries: Path | None
+
+    @staticmethod
+    def of(pack: Path | None, build: Path | None, source: Path) -> "Place":
+        place = Place(pack / "bin/mylos", pack / "source", pack / "lib") if pack else Place(build / "src/cli/mylos", source, None)
+        if not place.mylos.is_file():
+            remedy = "`tools/device pack BUILD DEST` makes it" if pack else f"build it with: ninja -C {build} src/cli/mylos"
+            raise PlanError(f"there is no {place.mylos}; {remedy}")
+        return place
+
+
+@dataclass
+class Options:
+    out: Path
+    cache: str = ""
+    python: str = sys.executable
+    budget_s: float = 0  # 0: no bound
+
+    def __post_init__(self):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.call = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+class Bench:
+    def __init__(self, place: Place, plan: Plan, options: Options):
+        self.place, self.plan, self.options = place, plan, options
+        self.begin = time.monotonic()
+        self.outcomes = []
+        for folder in ("logs", "tokens"):
+            (options.out / folder).mkdir(parents=True, exist_ok=True)
+        old = os.environ.get("LD_LIBRARY_PATH", "")
+        more = {"LD_LIBRARY_PATH": f"{place.libraries}:{old}"} if place.libraries else {}
+        self.environment = os.environ | {"MYLOS_CALL": options.call, "PYTHONUNBUFFERED": "1", "OMP_PROC_BIND": "false"} | more
+
+    def path(self, row: str, suffix: str) -> Path:
+        return self.options.out / f"{row}.{self.options.call}{suffix}"
+
+    def filled(self, text: str) -> str:
+        """The text with the paths that its placeholders stand for."""
+
+        def file(match):
+            kind, name = match.groups()
+            if kind == "weights":
+                return str(self.path(name, ".weights.h5"))
+            about = self.plan.tokens[name]
+            path = self.options.out / f"tokens/{name}.bin"
+            if not path.is_file() or path.stat().st_size != 4 * about["count"]:
+                write_tokens(path, **about)
+            return str(path)
+
+        return re.sub(r"\{(tokens|weights)\.([\w-]+)\}", file, text)
+
+    def command(self, row: Row) -> list:
+        if row.peer:
+            program = self.place.source / f"benchmarks/peers/{row.peer}.py"
+            return [self.options.python, str(program), *map(self.filled, row.arguments), "--json", str(self.path(row.name, ".json"))]
+        own = {"output.bundle": str(self.path(row.name, ".h5")), "output.progress": "lines"}
+        own |= {"train.products": self.options.cache} if self.options.cache else {}
+        overrides = [*map(self.filled, row.overrides), *(f"{key}={json.dumps(value)}" for key, value in own.items())]
+        return [str(self.place.mylos), "train", str(self.place.source / row.config), *("--" + text for text in overrides)]
+
+    def run(self, row: Row) -> dict:
+        left = self.options.budget_s - (time.monotonic() - self.begin) if self.options.budget_s else row.limit_s
+        log = self.path(f"logs/{row.name}", ".log")
+        outcome = {"row": row.name, "call": self.options.call, "log": str(log.relative_to(self.options.out))}
+        if left < min(10, row.limit_s):
+            return outcome | {"status": "skipped", "reason": f"the budget of {self.options.budget_s:.0f} s is spent", "seconds": 0}
+        start = time.monotonic()
+        limit = min(row.limit_s, left)
+        with log.open("w") as output:
+            command = self.command(row)
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
+            try:
+                code = process.wait(limit)
+                status, reason = ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                status, reason = "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
+        seconds = time.monotonic() - start
+        return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
+
+    def run_all(self) -> list:
+        for row in self.plan.rows:
+            outcome = self.run(row)
+            self.outcomes.append(outcome)
+            (self.options.out / f"{self.options.call}.rows.json").write_text(json.dumps(self.outcomes, indent=1) + "\n")
+            print(f"{row.name}: {outcome['status']} in {outcome['seconds']:.0f} s{'; ' if outcome['reason'] else ''}{outcome['reason']}", flush=True)
+        return self.outcomes
+
+
+def last_words(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][-300:] if lines else "it printed nothing"
+
+
+def to_bundles(out: Path) -> int:
+    """Makes bundles of all peers' JSON in a folder that has none of them yet; returns how many records could not be."""
+    try:
+        from mylos_report import peer_bundle
+        from mylos_report.bundle import BundleError
+    except ModuleNotFoundError as error:
+        print(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is", file=sys.stderr)
+        return 0
+    bad = 0
+    for path in sorted(out.glob("*.json")):
+        if path.name.endswith(".rows.json"):
+            continue
+        row = path.name.split(".")[0]
+        try:
+            written, failures = peer_bundle.convert(path, out, row)
+        except BundleError as error:
+            written, failures = [], [str(error)]
+        bad += len(failures)
+        for what in failures:
+            print(f"{path.name}: {what}", file=sys.stderr)
+    return bad
+
+
+def table(out: Path, call: str) -> None:
+    try:
+        from mylos_report import campaign
+    except ModuleNotFoundError as error:
+        print(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", file=sys.stderr)
+        return
+    rows, problems = campaign.read(out, call)
+    print(campaign.short_table(rows))
+    for what in problems:
+        print(what, file=sys.stderr)
+
+
+def bench(place: Place, plan_path: Path, only: str, options: Options) -> int:
+    plan = load(plan_path, only)
+    run = Bench(place, plan, options)
+    print(f"call {options.call}: {len(plan.rows)} rows into {options.out}", flush=True)
+    outcomes = run.run_all()
+    to_bundles(options.out)
+    print()
+    table(options.out, options.call)
+    failed = [o for o in outcomes if o["status"] != "ok"]
+    for o in failed:
+        print(f"{o['row']}: {o['status']}: {o['reason']}")
+    print(f"{len(outcomes) - len(failed)} rows measured, {len(failed)} not")
+    return 1 if failed else 0

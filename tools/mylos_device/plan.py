@@ -1,0 +1,123 @@
+"""A plan of rows to measure, one TOML file, and the commands it means.
+
+  limit_s = 100                       # most seconds of a row that says nothing itself
+  [tokens.NAME]                       # a file of random tokens (u32) that rows name as {tokens.NAME}
+  vocab = 128256
+  count = 500_001
+  order = "uniform"                   # or "chain": frequent tokens and followers, something to learn
+  [[row]]
+  name = "mylos-none-4x2"             # unique; names the bundle
+  config = "configs/x.toml"           # a mylos run: relative to the plan's tree, with
+  set = ["train.batch=4"]             # overrides
+  [[row]]
+  name = "pytorch"
+  peer = "gpu_llama"                  # a program of benchmarks/peers, with
+  arguments = ["--preset", "7b"]
+
+{weights.ROW} in a value stands for the weights that the earlier row ROW has written.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class PlanError(Exception):
+    """What is wrong with a plan, for the user."""
+
+
+@dataclass
+class Row:
+    name: str
+    limit_s: float
+    config: str = ""
+    overrides: list = field(default_factory=list)
+    peer: str = ""
+    arguments: list = field(default_factory=list)
+
+    def values(self):
+        return [*self.overrides, *self.arguments]
+
+
+@dataclass
+class Plan:
+    rows: list
+    tokens: dict  # name -> arguments of write_tokens
+
+
+KEYS = {"name", "limit_s", "config", "set", "peer", "arguments"}
+
+
+def _row(entry, default_limit, path):
+    name = entry.get("name", "")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise PlanError(f"{path}: a row's name is '{name}'; it needs one of letters, digits, '-' and '_'")
+    odd = sorted(set(entry) - KEYS)
+    if odd:
+        raise PlanError(f"{path}: row '{name}' has the key '{odd[0]}'; known are {', '.join(sorted(KEYS))}")
+    if ("config" in entry) == ("peer" in entry):
+        raise PlanError(f"{path}: row '{name}' needs either config (a mylos run) or peer")
+    if ("set" in entry and "peer" in entry) or ("arguments" in entry and "config" in entry):
+        raise PlanError(f"{path}: row '{name}': set belongs to config, arguments to peer")
+    limit = entry.get("limit_s", default_limit)
+    if not limit > 0:
+        raise PlanError(f"{path}: row '{name}' has limit_s = {limit}; it must be above 0")
+    return Row(name, limit, entry.get("config", ""), entry.get("set", []), entry.get("peer", ""), entry.get("arguments", []))
+
+
+def _tokens(name, entry, path):
+    t = {"order": "uniform", "seed": 1} | entry
+    whole = all(isinstance(t.get(key), int) and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0)))
+    if set(t) != {"vocab", "count", "order", "seed"} or not whole or t["order"] not in ("uniform", "chain"):
+        raise PlanError(f"{path}: tokens '{name}' needs vocab and count (2 or more), and may have seed and order, uniform or chain")
+    return t
+
+
+def load(path: Path, only: str = "") -> Plan:
+    try:
+        toml = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise PlanError(f"{path}: {error}") from error
+    rows = [_row(entry, toml.get("limit_s", 100), path) for entry in toml.get("row", [])]
+    tokens = {name: _tokens(name, entry, path) for name, entry in toml.get("tokens", {}).items()}
+    seen = set()
+    for row in rows:
+        if row.name in seen:
+            raise PlanError(f"{path}: two rows are called '{row.name}'")
+        for kind, name in re.findall(r"\{(\w+)\.([\w-]+)\}", " ".join(row.values())):
+            if name not in {"tokens": tokens, "weights": seen}.get(kind, ()):
+                raise PlanError(f"{path}: row '{row.name}' names {{{kind}.{name}}}, and there is no such before it")
+        seen.add(row.name)
+    chosen = [row for row in rows if re.search(only, row.name)]
+    if not chosen:
+        raise PlanError(f"{path}: no row matches '{only}'; rows: {', '.join(row.name for row in rows)}")
+    return Plan(with_needed(rows, chosen), tokens)
+
+
+def with_needed(rows, chosen):
+    """Chosen rows, and those whose weights they start from, in the plan's order."""
+    names = {row.name for row in chosen}
+    for row in reversed(rows):
+        if row.name in names:
+            names |= set(re.findall(r"\{weights\.([\w-]+)\}", " ".join(row.values())))
+    return [row for row in rows if row.name in names]
+
+
+def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int) -> None:
+    """The same tokens for the same numbers. A chain's tokens have Zipf's frequencies, and four of five follow from the one before."""
+    import numpy as np
+
+    random = np.random.Generator(np.random.PCG64(seed))
+    if order == "uniform":
+        random.integers(0, vocab, count, dtype=np.uint32).tofile(path)
+        return
+    weights = 1 / np.arange(1, vocab + 1)
+    fresh = random.choice(vocab, count, p=weights / weights.sum())
+    follower, follows = random.choice(vocab, vocab, p=weights / weights.sum()), random.random(count) < 0.8
+    tokens = np.empty(count, np.uint32)
+    last = 0
+    for i in range(count):
+        last = follower[last] if follows[i] else fresh[i]
+        tokens[i] = last
+    tokens.tofile(path)
