@@ -45,8 +45,9 @@ void timed(benchmark::State& state, const Stream& stream, double flops, F op) {
   state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// Starts the runtime, lets `add` register what this device can run, and runs it.
-inline int main(int argc, char** argv, void (*add)()) {
+// Starts the runtime, lets `add` register what this device can run, and runs it; `finish` may print what was found and
+// lets go of device memory.
+inline int main(int argc, char** argv, void (*add)(), void (*finish)() = nullptr) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   const Runtime runtime;
@@ -56,6 +57,7 @@ inline int main(int argc, char** argv, void (*add)()) {
   benchmark::AddCustomContext("concurrency", std::to_string(device.concurrency));
   add();
   benchmark::RunSpecifiedBenchmarks();
+  if (finish != nullptr) finish();
   benchmark::Shutdown();
   return 0;
 }

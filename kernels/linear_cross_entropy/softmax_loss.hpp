@@ -1,5 +1,5 @@
 // The pass over the logits of one chunk of tokens, between the products of linear_cross_entropy. Not for use outside
-// this folder.
+// this folder, but for its benchmark.
 #pragma once
 
 #include <cstdint>

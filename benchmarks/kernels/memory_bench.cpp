@@ -1,0 +1,296 @@
+// Every memory-bound op of a training step beside a copy of the same run: bytes that its contract says must move, over time.
+//
+// On a GPU a sample is at least 20 ms of recorded launches between two events, so that neither the host nor the clock
+// shows; calls rotate over sets of operands of at least 512 MiB together, so that the L2 cache (50 MB) does not help. On
+// a CPU shapes are small and caches warm: a check that all runs, not a measurement of memory.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "benchmarks/kernels/bench_support.hpp"
+#include "kernels/adamw/adamw.hpp"
+#include "kernels/elementwise/elementwise.hpp"
+#include "kernels/embedding/embedding.hpp"
+#include "kernels/linear_cross_entropy/softmax_loss.hpp"
+#include "kernels/norm/norm.hpp"
+#include "kernels/rms_norm/rms_norm.hpp"
+#include "kernels/rope/rope.hpp"
+#include "kernels/swiglu/swiglu.hpp"
+#include "tensor/async.hpp"
+
+namespace mylos {
+namespace {
+
+namespace k = kernels;
+using Call = std::function<void()>;
+
+constexpr int kSamples = 5;
+constexpr double kSampleSeconds = 0.02;
+
+struct Preset {
+  const char* name;
+  std::int64_t tokens, dim, ffn, heads, kv_heads, head_size, vocabulary, chunk, parameters;
+};
+constexpr Preset kGpuPresets[] = {{"7b", 8192, 4096, 14336, 32, 8, 128, 128256, 2048, std::int64_t(1) << 30},
+                                  {"125m", 8192, 768, 2048, 12, 12, 64, 32000, 8192, 134105856}};
+constexpr Preset kCpuPresets[] = {{"small", 512, 256, 768, 4, 2, 64, 2048, 512, 1 << 20}};
+
+// One allocation that every case cuts its operands from. It is filled with bf16 normal numbers once: read as f32 they
+// are normal numbers too.
+class Pool {
+ public:
+  explicit Pool(std::int64_t bytes) : owned_(bench::empty(DType::bf16, {bytes / 2})) {
+    k::random_normal(stream_, 1, 0, 1.0f, owned_.tensor);
+    stream_.fence();
+  }
+  const Stream& stream() const { return stream_; }
+  std::int64_t used() const { return used_; }
+  std::int64_t left() const { return owned_.buffer.bytes() - used_; }
+  void reset() { used_ = 0; }
+
+  Tensor take(DType dtype, std::initializer_list<std::int64_t> extents) {
+    const Tensor window(static_cast<char*>(owned_.buffer.data()) + used_, dtype, extents);
+    check(window.bytes() <= left(), "the benchmark's pool has {} bytes left; {} takes {}", left(), window.describe(),
+          window.bytes());
+    used_ += (window.bytes() + 255) / 256 * 256;
+    return window;
+  }
+  Tensor integers(const std::vector<std::int32_t>& values) {
+    const Tensor t = take(DType::i32, {std::int64_t(values.size())});
+    upload(stream_, values.data(), t.bytes(), t);
+    return t;
+  }
+
+ private:
+  Stream stream_;
+  bench::Owned owned_;
+  std::int64_t used_ = 0;
+};
+
+std::optional<Pool> pool;  // between the runtime's start and its end
+
+struct Row {
+  std::string name;
+  double bytes, seconds;
+};
+std::vector<Row> table;
+double copy_rate = 0;  // bytes per second of the faster copy
+
+// The median over samples of the seconds of one call.
+double seconds_of(const std::vector<Call>& calls, benchmark::State& state) {
+  const Stream& stream = pool->stream();
+  const auto once = [&] {
+    for (const Call& call : calls) call();
+  };
+  once();
+  stream.fence();
+  std::optional<Graph> graph;
+  if (Graph::available()) graph.emplace(stream, once);
+  Event start, stop;
+  const auto seconds = [&](std::int64_t rounds) {
+    start.record(stream);
+    for (std::int64_t i = 0; i < rounds; ++i) graph ? graph->launch(stream) : once();
+    stop.record(stream);
+    stop.wait();
+    return stop.seconds_since(start);
+  };
+  seconds(1);
+  const std::int64_t rounds = std::max<std::int64_t>(1, std::int64_t(std::ceil(kSampleSeconds / seconds(1))));
+  std::vector<double> samples;
+  for (auto _ : state) {
+    samples.push_back(seconds(rounds) / double(rounds * std::int64_t(calls.size())));
+    state.SetIterationTime(samples.back());
+  }
+  std::nth_element(samples.begin(), samples.begin() + std::ptrdiff_t(samples.size() / 2), samples.end());
+  return samples[samples.size() / 2];
+}
+
+// `make` cuts one set of operands from the pool and returns the call on them.
+void add(const std::string& name, double bytes, const std::function<Call(Pool&)>& make) {
+  const auto run = [=](benchmark::State& state) {
+    pool->reset();
+    std::vector<Call> calls{make(*pool)};
+    const std::int64_t footprint = pool->used(), rotate = device_info().is_gpu ? std::int64_t(1) << 29 : 0;
+    while (pool->used() < rotate && pool->left() >= footprint) calls.push_back(make(*pool));
+    while (calls.size() < 4) calls.push_back(calls.front());
+    const double seconds = seconds_of(calls, state);
+    if (name.starts_with("copy")) copy_rate = std::max(copy_rate, bytes / seconds);
+    state.counters["TB/s"] = bytes / seconds * 1e-12;
+    if (copy_rate > 0) state.counters["of_copy"] = bytes / seconds / copy_rate;
+    table.push_back({name, bytes, seconds});
+  };
+  benchmark::RegisterBenchmark(name.c_str(), run)->UseManualTime()->Iterations(kSamples)->Unit(benchmark::kMicrosecond);
+}
+
+// Words as often as in a text (Zipf), spread over the vocabulary.
+std::vector<std::int32_t> words(const Preset& s) {
+  std::mt19937_64 generator(5);
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  std::vector<std::int32_t> drawn;
+  for (std::int64_t i = 0; i < s.tokens; ++i) {
+    const auto rank = std::int64_t(std::exp(uniform(generator) * std::log(double(s.vocabulary)))) - 1;
+    drawn.push_back(std::int32_t(rank * 7919 % s.vocabulary));
+  }
+  return drawn;
+}
+
+void add_norms(const Preset& s) {
+  const std::string prefix = std::string(s.name) + "/";
+  const std::int64_t T = s.tokens, D = s.dim;
+  const double matrix = double(T) * double(D) * 2;
+  add(prefix + "rms_norm_forward", 2 * matrix, [=](Pool& p) -> Call {
+    const Tensor x = p.take(DType::bf16, {T, D}), y = p.take(DType::bf16, {T, D}), w = p.take(DType::bf16, {D}),
+                 rstd = p.take(DType::f32, {T});
+    return [=, &p] { k::rms_norm_forward(p.stream(), x, w, 1e-5f, y, rstd); };
+  });
+  add(prefix + "residual_rms_norm_forward", 4 * matrix, [=](Pool& p) -> Call {
+    const Tensor x = p.take(DType::bf16, {T, D}), residual = p.take(DType::bf16, {T, D}),
+                 sum = p.take(DType::bf16, {T, D}), y = p.take(DType::bf16, {T, D}), w = p.take(DType::bf16, {D}),
+                 rstd = p.take(DType::f32, {T});
+    return [=, &p] { k::residual_rms_norm_forward(p.stream(), x, residual, w, 1e-5f, sum, y, rstd); };
+  });
+  add(prefix + "rms_norm_apply", 2 * matrix, [=](Pool& p) -> Call {
+    const Tensor x = p.take(DType::bf16, {T, D}), y = p.take(DType::bf16, {T, D}), w = p.take(DType::bf16, {D}),
+                 rstd = p.take(DType::f32, {T});
+    return [=, &p] { k::rms_norm_apply(p.stream(), x, w, rstd, y); };
+  });
+  add(prefix + "rms_norm_backward", 4 * matrix, [=](Pool& p) -> Call {
+    const Tensor dy = p.take(DType::bf16, {T, D}), x = p.take(DType::bf16, {T, D}), dx = p.take(DType::bf16, {T, D}),
+                 w = p.take(DType::bf16, {D}), dw = p.take(DType::bf16, {D}), rstd = p.take(DType::f32, {T}),
+                 work = p.take(DType::u8, {k::rms_norm_backward_workspace(T, D)});
+    k::fill(p.stream(), 1.0, rstd);
+    return [=, &p] { k::rms_norm_backward(p.stream(), dy, x, w, rstd, dx, false, work, dx, dw); };
+  });
+}
+
+void add_block(const Preset& s) {
+  const std::string prefix = std::string(s.name) + "/";
+  const std::int64_t T = s.tokens, F = s.ffn, rotated = s.heads + s.kv_heads, all = rotated + s.kv_heads;
+  const double values = double(T) * double(F) * 2;
+  add(prefix + "swiglu_forward", 3 * values, [=](Pool& p) -> Call {
+    const Tensor gate_up = p.take(DType::bf16, {T, 2 * F}), out = p.take(DType::bf16, {T, F});
+    return [=, &p] { k::swiglu_forward(p.stream(), gate_up, out); };
+  });
+  add(prefix + "swiglu_backward", 5 * values, [=](Pool& p) -> Call {
+    const Tensor gate_up = p.take(DType::bf16, {T, 2 * F}), dout = p.take(DType::bf16, {T, F}),
+                 dgate_up = p.take(DType::bf16, {T, 2 * F});
+    return [=, &p] { k::swiglu_backward(p.stream(), gate_up, dout, dgate_up); };
+  });
+  add(prefix + "rope", 2.0 * double(T * rotated * s.head_size) * 2, [=](Pool& p) -> Call {
+    const Tensor qkv = p.take(DType::bf16, {T, all, s.head_size}), angles = p.take(DType::f32, {T, s.head_size});
+    std::vector<std::int32_t> places;
+    for (std::int64_t t = 0; t < T; ++t) places.push_back(std::int32_t(t % std::max<std::int64_t>(1, T / 2)));
+    const Tensor positions = p.integers(places);
+    k::rope_table(p.stream(), 5e5, angles);
+    return [=, &p] { k::rope(p.stream(), k::RopeDirection::forward, angles, positions, qkv.slice(1, 0, rotated)); };
+  });
+}
+
+void add_ends(const Preset& s) {
+  const std::string prefix = std::string(s.name) + "/";
+  const std::int64_t T = s.tokens, D = s.dim, V = s.vocabulary;
+  std::vector<std::int32_t> drawn = words(s), distinct = drawn;
+  std::sort(distinct.begin(), distinct.end());
+  const std::int64_t touched = std::unique(distinct.begin(), distinct.end()) - distinct.begin();
+  const double row = double(D) * 2;
+  add(prefix + "embedding_forward", double(T + touched) * row, [=](Pool& p) -> Call {
+    const Tensor embedding = p.take(DType::bf16, {V, D}), out = p.take(DType::bf16, {T, D}), tokens = p.integers(drawn);
+    return [=, &p] { k::embedding_forward(p.stream(), embedding, tokens, out); };
+  });
+  add(prefix + "embedding_backward", double(T + 2 * touched) * row, [=](Pool& p) -> Call {
+    const Tensor gradient = p.take(DType::bf16, {V, D}), dout = p.take(DType::bf16, {T, D}), tokens = p.integers(drawn),
+                 work = p.take(DType::u8, {k::embedding_backward_workspace(T, V)});
+    return [=, &p] { k::embedding_backward(p.stream(), tokens, dout, work, gradient); };
+  });
+  // The pass between the head's products.
+  const double logits = double(s.chunk) * double(V) * 2;
+  const auto rows = [=](Pool& p) -> k::detail::LossRows {
+    const Tensor z = p.take(DType::bf16, {s.chunk, V}), loss = p.take(DType::f32, {s.chunk}),
+                 labels = p.integers({drawn.begin(), drawn.begin() + s.chunk});
+    return {z.data(), DType::bf16, s.chunk, V, V, labels.as<std::int32_t>(), loss.as<float>()};
+  };
+  add(prefix + "softmax_loss", logits, [=](Pool& p) -> Call {
+    const k::detail::LossRows r = rows(p);
+    return [=, &p] { k::detail::softmax_loss(p.stream(), r); };
+  });
+  add(prefix + "softmax_loss_gradient", 2 * logits, [=](Pool& p) -> Call {
+    const k::detail::LossRows r = rows(p);
+    const Tensor scale = p.take(DType::f32, {1});
+    k::fill(p.stream(), 1.0, scale);
+    return [=, &p] { k::detail::softmax_loss_gradient(p.stream(), r, scale.as<float>()); };
+  });
+}
+
+struct State {
+  const char* name;
+  DType gradient, moments;
+  bool low;
+};
+
+void add_optimizer(const Preset& s) {
+  const std::string prefix = std::string(s.name) + "/";
+  const std::int64_t n = s.parameters;
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    add(prefix + "sum_of_squares/" + std::string(name_of(dtype)), double(n * size_of(dtype)), [=](Pool& p) -> Call {
+      const Tensor g = p.take(dtype, {n}), work = p.take(DType::u8, {k::sum_workspace()}),
+                   result = p.take(DType::f64, {1});
+      return [=, &p] { k::sum_of_squares(p.stream(), g, work, result); };
+    });
+  }
+  for (const State& state : {State{"bf16", DType::bf16, DType::bf16, false},
+                             {"bf16_f32_gradients", DType::f32, DType::bf16, false},
+                             {"exact_bf16_moments", DType::bf16, DType::bf16, true},
+                             {"exact_f32_moments", DType::bf16, DType::f32, true},
+                             {"exact_f32_moments_f32_gradients", DType::f32, DType::f32, true}}) {
+    const double bytes = double(n) * double(size_of(state.gradient) + 4 * size_of(state.moments) + (state.low ? 8 : 4));
+    add(prefix + "adamw/" + state.name, bytes, [=](Pool& p) -> Call {
+      const Tensor weights = p.take(DType::bf16, {n}), g = p.take(state.gradient, {n}), m = p.take(state.moments, {n}),
+                   v = p.take(state.moments, {n}), low = state.low ? p.take(DType::u16, {n}) : Tensor{},
+                   scale = p.take(DType::f32, {1});
+      k::fill(p.stream(), 0.5, scale);
+      k::fill(p.stream(), 1e-3, v);  // never negative
+      const k::AdamWStep step{.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = 100, .seed = 7};
+      return [=, &p] { k::adamw(p.stream(), step, g, scale, weights, low, m, v); };
+    });
+  }
+}
+
+void add_all() {
+  const bool gpu = device_info().is_gpu;
+  pool.emplace(std::int64_t(1) << (gpu ? 35 : 27));
+  const std::int64_t n = std::int64_t(1) << (gpu ? 29 : 22);
+  const auto pair = [=](Pool& p) { return std::pair{p.take(DType::bf16, {n}), p.take(DType::bf16, {n})}; };
+  add("copy/driver", 4.0 * double(n), [=](Pool& p) -> Call {
+    const auto [from, to] = pair(p);
+    return [=, &p, source = from, destination = to] { copy(p.stream(), source, destination); };
+  });
+  add("copy/packs", 4.0 * double(n), [=](Pool& p) -> Call {
+    const auto [from, to] = pair(p);
+    return [=, &p, source = from, destination = to] { k::convert(p.stream(), source, destination); };
+  });
+  for (const Preset& s : gpu ? std::span<const Preset>(kGpuPresets) : std::span<const Preset>(kCpuPresets)) {
+    add_norms(s);
+    add_block(s);
+    add_ends(s);
+    add_optimizer(s);
+  }
+}
+
+void finish() {
+  std::printf("\n%-42s %9s %10s %8s %8s\n", "op", "GB", "us", "TB/s", "of copy");
+  for (const Row& row : table)
+    std::printf("%-42s %9.3f %10.1f %8.3f %8.3f\n", row.name.c_str(), row.bytes * 1e-9, row.seconds * 1e6,
+                row.bytes / row.seconds * 1e-12, copy_rate > 0 ? row.bytes / row.seconds / copy_rate : NAN);
+  pool.reset();
+}
+
+}  // namespace
+}  // namespace mylos
+
+int main(int argc, char** argv) { return mylos::bench::main(argc, argv, mylos::add_all, mylos::finish); }
