@@ -9,8 +9,9 @@
 namespace mylos::cli {
 
 int plan(const ConfigArguments& arguments, bool json) {
-  const train::Config config = train::load_config(arguments.path, arguments.overrides);
+  train::Config config = train::load_config(arguments.path, arguments.overrides);
   const Runtime runtime({.threads = int(config.train.threads)});  // workspaces depend on the device and the threads
+  config = train::with_recompute(config, device_info().memory_bytes);
   const plan::MemoryPlan p = train::plan_run(config);
   if (json)
     std::cout << plan::to_json(p).dump(2) << '\n';

@@ -1,6 +1,5 @@
-// One decoder block: forward, recomputation of what was not kept, backward. The residual add is deferred: a block
-// leaves its feed-forward output in `branch`, and the next norm (the next block's first, or the final one) adds it to
-// x_mid in the same pass.
+// One decoder block: forward, recomputation of what was not kept, backward. Residual adds happen in the products of the
+// output and down projections.
 #pragma once
 
 #include "model/buffers.hpp"
@@ -17,8 +16,8 @@ struct BlockContext {
   const Batch& batch;
 };
 
-// x and h1 are there when it starts; the block's feed-forward output is in shared.branch when it ends.
-void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b);
+// From b.x to `out`, the residual stream after the block ([T, D]; may be b.x_mid).
+void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const Tensor& out);
 
 // Computes the tensors that the policy does not keep from those that it keeps; the same bits as the forward pass.
 void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b);

@@ -51,7 +51,7 @@ void attention_backward(const BlockContext& c, const BlockParameters& w, const B
     const Region region(c.stream, "backward", "attention");
     kernels::attention_backward(c.stream, in.q, in.k, in.v, c.batch.document_start, b.attention.reshape({B, S, H, h}),
                                 b.lse, s.attention_gradient.reshape({B, S, H, h}), s.attention_backward, out.q, out.k,
-                                out.v);
+                                out.v, {.deterministic = c.execution.deterministic});
   }
   {
     const Region region(c.stream, "backward", "rope");

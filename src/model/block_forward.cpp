@@ -47,14 +47,16 @@ void attend(const BlockContext& c, const BlockBuffers& b, const char* phase) {
                              b.lse);
 }
 
-void project_and_norm(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
-  {
-    const Region region(c.stream, phase, "matmul/output");
-    kernels::linear_forward(c.stream, b.attention, w.output, c.shared.matmul, c.shared.branch);
-  }
-  const Region region(c.stream, phase, "rms_norm/ffn");
-  kernels::residual_rms_norm_forward(c.stream, c.shared.branch, b.x, w.ffn_norm, float(c.model.norm_eps), b.x_mid, b.h2,
-                                     b.rstd2);
+void norm(const BlockContext& c, const Tensor& x, const Tensor& w, const Tensor& h, const Tensor& rstd,
+          const char* phase, const char* op) {
+  const Region region(c.stream, phase, op);
+  kernels::rms_norm_forward(c.stream, x, w, float(c.model.norm_eps), h, rstd);
+}
+
+// The residual stream joins through the product's own addend: no pass over memory is spent on it.
+void project_output(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
+  const Region region(c.stream, phase, "matmul/output");
+  kernels::linear_forward_residual(c.stream, b.attention, w.output, b.x, c.shared.matmul, b.x_mid);
 }
 
 void project_gate_up(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const char* phase) {
@@ -82,16 +84,18 @@ Heads heads_of(const BlockContext& c, const Tensor& qkv, const Tensor& qk) {
   return {rotated.slice(2, 0, H), rotated.slice(2, H, H + K), all.slice(2, H + K, H + 2 * K)};
 }
 
-void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const Tensor& out) {
   constexpr const char* kPhase = "forward";
+  norm(c, b.x, w.attention_norm, b.h1, b.rstd1, kPhase, "rms_norm/attention");
   project_qkv(c, w, b, kPhase);
   normalize_and_rotate(c, w, b, false, kPhase);
   attend(c, b, kPhase);
-  project_and_norm(c, w, b, kPhase);
+  project_output(c, w, b, kPhase);
+  norm(c, b.x_mid, w.ffn_norm, b.h2, b.rstd2, kPhase, "rms_norm/ffn");
   project_gate_up(c, w, b, kPhase);
   activate(c, b, kPhase);
   const Region region(c.stream, kPhase, "matmul/down");
-  kernels::linear_forward(c.stream, b.product, w.down, c.shared.matmul, c.shared.branch);
+  kernels::linear_forward_residual(c.stream, b.product, w.down, b.x_mid, c.shared.matmul, out);
 }
 
 void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
@@ -109,7 +113,8 @@ void block_recompute(const BlockContext& c, const BlockParameters& w, const Bloc
   }
   if (!keep.attention) attend(c, b, kPhase);
   if (!keep.residual) {
-    project_and_norm(c, w, b, kPhase);
+    project_output(c, w, b, kPhase);
+    norm(c, b.x_mid, w.ffn_norm, b.h2, b.rstd2, kPhase, "rms_norm/ffn");
   } else if (!keep.norms) {
     const Region region(c.stream, kPhase, "rms_norm/ffn");
     kernels::rms_norm_apply(c.stream, b.x_mid, w.ffn_norm, b.rstd2, b.h2);

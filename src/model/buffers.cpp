@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "kernels/attention/attention.hpp"
 #include "kernels/embedding/embedding.hpp"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.hpp"
@@ -95,9 +96,6 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
                       Buffers& out) {
   const kernels::AttentionShape shape{d.B, d.S, d.H, d.K, d.h};
   SharedMemory phases(arena);
-  // Forward: the branch before attention is consumed by the time attention runs.
-  out.branch = arena.take(d.dtype, {d.T, d.D}, kWorkspace);
-  phases.next_phase();
   out.attention_forward = bytes(arena, kernels::attention_workspace(shape, d.dtype, false));
   phases.next_phase();
   // Head.
@@ -117,7 +115,8 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
     out.h_gradient = arena.take(d.dtype, {d.T, d.D}, kWorkspace);
     beside_qkv.next_phase();
     out.attention_gradient = arena.take(d.dtype, {d.T, d.Q}, kWorkspace);
-    out.attention_backward = bytes(arena, kernels::attention_workspace(shape, d.dtype, true));
+    out.attention_backward =
+        bytes(arena, kernels::attention_workspace(shape, d.dtype, true, {.deterministic = execution.deterministic}));
     beside_qkv.close();
     phases.next_phase();
     out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, model.vocab));
@@ -135,9 +134,11 @@ Kept kept(Recompute recompute) {
     case Recompute::selective:
       return {false, true, true, true, true, false};
     case Recompute::full:
+      return {false, false, false, false, false, false};
+    case Recompute::automatic:
       break;
   }
-  return {false, false, false, false, false, false};
+  fail("recompute 'auto' must be replaced by what fits before memory is laid out");
 }
 
 Buffers lay_out(const ModelConfig& model, const ExecutionConfig& execution, Arena& arena) {

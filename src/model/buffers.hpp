@@ -51,9 +51,7 @@ struct Buffers {
   Tensor loss;               // [T] f32
   Tensor matmul, norm, sum;  // workspaces of the ops
 
-  // Forward and recomputation.
-  Tensor branch;             // [T, D] output of attention or feed-forward before it joins the residual stream
-  Tensor attention_forward;  // workspace
+  Tensor attention_forward;  // workspace of forward and recomputation
   // Head.
   std::int64_t head_chunk = 0;
   Tensor head;

@@ -31,7 +31,8 @@ void bind(ConfigBinder& keys, ModelConfig& config);
 // head size, ...); throws Error that names the key.
 ModelConfig resolve(ModelConfig config);
 
-enum class Recompute { none, selective, full };
+// automatic stands for one of the others until the memory plan has chosen (train::with_recompute).
+enum class Recompute { none, selective, full, automatic };
 
 // How one device runs the model.
 struct ExecutionConfig {
@@ -41,6 +42,7 @@ struct ExecutionConfig {
   DType storage = DType::f32;    // weights and activations: f32 or bf16
   DType gradients = DType::f32;  // f32 or bf16
   bool training = true;          // false: no gradients, no saved activations
+  bool deterministic = true;     // false: attention's backward may differ in its last bits from run to run (GPU)
 };
 
 }  // namespace mylos::model

@@ -19,8 +19,9 @@ class Ledger {
   void repeat(Phase phase, std::int64_t calls) { phase_ = phase, calls_ = calls; }
 
   // y [T, out] = x [T, in] · wᵀ and its two gradients.
-  void product(const char* op, std::int64_t in, std::int64_t out) {
-    const double moved = (T_ * double(in) + T_ * double(out) + double(in) * double(out)) * size_;
+  // With an addend [T, out] it is read too.
+  void product(const char* op, std::int64_t in, std::int64_t out, bool addend = false) {
+    const double moved = (T_ * double(in) + T_ * double(out) * (addend ? 2 : 1) + double(in) * double(out)) * size_;
     add(op, 2 * T_ * double(in) * double(out), moved);
   }
   void product_backward(const char* op, std::int64_t in, std::int64_t out) {
@@ -62,14 +63,13 @@ class Ledger {
 void add_block_forward(Ledger& l, const ModelConfig& m, const Kept& skip) {
   const std::int64_t D = m.dim, Q = m.heads * m.head_size, W = (m.heads + 2 * m.kv_heads) * m.head_size, F = m.ffn;
   const double rotated = double((m.heads + m.kv_heads) * m.head_size);
-  if (!skip.norms) l.elementwise("rms_norm/attention", 4.0 * double(D), 4.0 * double(D));
+  if (!skip.norms) l.elementwise("rms_norm/attention", 2.0 * double(D), 4.0 * double(D));
   if (!skip.qkv) l.product("matmul/qkv", D, W);
   if (m.qk_norm && !skip.norms) l.elementwise("rms_norm/qk", 2.0 * rotated, 4.0 * rotated);
   if (!skip.qkv || (m.qk_norm && !skip.norms)) l.elementwise("rope", 2.0 * rotated);
   if (!skip.attention) l.attention_forward();
-  if (!skip.residual) l.product("matmul/output", Q, D);
-  if (!skip.norms || !skip.residual)
-    l.elementwise("rms_norm/ffn", (skip.residual ? 2.0 : 4.0) * double(D), 4.0 * double(D));
+  if (!skip.residual) l.product("matmul/output", Q, D, true);
+  if (!skip.norms || !skip.residual) l.elementwise("rms_norm/ffn", 2.0 * double(D), 4.0 * double(D));
   if (!skip.gate_up) l.product("matmul/gate_up", D, 2 * F);
   if (!skip.product) l.elementwise("swiglu", 3.0 * double(F));
 }
@@ -113,9 +113,9 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   l.elementwise("embedding", 2.0 * double(D));
   l.repeat(Phase::forward, n * L);
   add_block_forward(l, m, nothing);
-  l.product("matmul/down", m.ffn, D);
+  l.product("matmul/down", m.ffn, D, true);
   l.repeat(Phase::forward, n);
-  l.elementwise("rms_norm/final", 4.0 * double(D), 4.0 * double(D));
+  l.elementwise("rms_norm/final", 2.0 * double(D), 4.0 * double(D));
   if (!e.training) {
     l.product("linear_cross_entropy", D, V);
     return l.take();

@@ -75,31 +75,20 @@ struct Transformer::Impl {
 
   // Leaves the final norm's output in buffers.stream_gradient.
   void forward(const Stream& stream, const Batch& flat) const {
-    const float eps = float(model.norm_eps);
     const BlockContext c = context(stream, flat);
-    const Tensor& branch = buffers.branch;
-    for (std::size_t i = 0; i < buffers.blocks.size(); ++i) {
-      const BlockBuffers& b = buffers.blocks[i];
-      if (i == 0) {
-        const Region region(stream, "forward", "embedding");
-        kernels::embedding_forward(stream, w.embedding, flat.tokens, b.x);
-      }
-      if (i == 0) {
-        const Region region(stream, "forward", "rms_norm/attention");
-        kernels::rms_norm_forward(stream, b.x, w.blocks[i].attention_norm, eps, b.h1, b.rstd1);
-      } else {
-        const Region region(stream, "forward", "rms_norm/attention");
-        kernels::residual_rms_norm_forward(stream, branch, buffers.blocks[i - 1].x_mid, w.blocks[i].attention_norm, eps,
-                                           b.x, b.h1, b.rstd1);
-      }
-      block_forward(c, w.blocks[i], b);
+    const std::vector<BlockBuffers>& blocks = buffers.blocks;
+    {
+      const Region region(stream, "forward", "embedding");
+      kernels::embedding_forward(stream, w.embedding, flat.tokens, blocks.front().x);
     }
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      block_forward(c, w.blocks[i], blocks[i], i + 1 < blocks.size() ? blocks[i + 1].x : buffers.x_final);
     const Region region(stream, "forward", "rms_norm/final");
-    kernels::residual_rms_norm_forward(stream, branch, buffers.blocks.back().x_mid, w.norm, eps, buffers.x_final,
-                                       buffers.stream_gradient, buffers.rstd_final);
+    kernels::rms_norm_forward(stream, buffers.x_final, w.norm, float(model.norm_eps), buffers.stream_gradient,
+                              buffers.rstd_final);
   }
 
-  void backward(const Stream& stream, const Batch& flat, float grad_scale, bool first) const {
+  void backward(const Stream& stream, const Batch& flat, const Tensor& grad_scale, bool first) const {
     const bool accumulate = !first;
     const Tensor& dx = buffers.stream_gradient;
     {
@@ -153,7 +142,7 @@ void Transformer::initialize(const Stream& stream, std::uint64_t seed) {
   }
 }
 
-void Transformer::forward_backward(const Stream& stream, const Batch& batch, float grad_scale, bool first,
+void Transformer::forward_backward(const Stream& stream, const Batch& batch, const Tensor& grad_scale, bool first,
                                    const Tensor& loss_sum) {
   check(impl_->execution.training,
         "forward_backward() on a model that was laid out without training; set execution.training");

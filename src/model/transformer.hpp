@@ -37,8 +37,10 @@ class Transformer {
   void initialize(const Stream& stream, std::uint64_t seed);
 
   // loss_sum[0] (f64, device) += sum over valid tokens of the cross entropy (nats).
-  // Gradients of grad_scale · that sum are added to gradients(), or overwrite it when `first`.
-  void forward_backward(const Stream& stream, const Batch& batch, float grad_scale, bool first, const Tensor& loss_sum);
+  // Gradients of grad_scale[0] · that sum are added to gradients(), or overwrite it when `first`. grad_scale [1] f32 lies
+  // on the device, so that recorded work (tensor/async.hpp) can be replayed with another value.
+  void forward_backward(const Stream& stream, const Batch& batch, const Tensor& grad_scale, bool first,
+                        const Tensor& loss_sum);
   // The same loss without gradients.
   void evaluate(const Stream& stream, const Batch& batch, const Tensor& loss_sum);
   // logits [B, V] f32 of position `position[b]` (i32 on the device, [B]) of each sequence; for generation.

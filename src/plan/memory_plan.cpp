@@ -18,9 +18,11 @@ const char* name_of(model::Recompute r) {
     case model::Recompute::selective:
       return "selective";
     case model::Recompute::full:
+      return "full";
+    case model::Recompute::automatic:
       break;
   }
-  return "full";
+  return "auto";
 }
 
 std::int64_t model_bytes(const model::ModelConfig& model, const model::ExecutionConfig& execution) {

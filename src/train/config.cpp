@@ -14,10 +14,15 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.integer("batch", c.batch, 1, 1 << 20, "sequences in a micro-batch");
   keys.integer("accumulation", c.accumulation, 1, 1 << 20, "micro-batches whose gradients are added up before a step");
   keys.integer("sequence", c.sequence, 1, 1 << 24, "tokens of a sequence; at most model.max_seq_len");
-  keys.choice("recompute", c.recompute, {"none", "selective", "full"},
-              "which activations are computed again in the backward pass instead of kept");
+  keys.choice("recompute", c.recompute, {"none", "selective", "full", "auto"},
+              "which activations are computed again in the backward pass instead of kept; auto: the least that fits");
   keys.choice("storage", c.storage, {"f32", "bf16"}, "of weights and activations; sums are always fp32");
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
+  keys.flag("deterministic", c.deterministic,
+            "the same bits in every run; false: the faster of cuDNN's attention backward passes on a GPU");
+  keys.flag("graphs", c.graphs, "on a GPU, record the work of a micro-batch once and replay it");
+  keys.text("products", c.products,
+            "file of tuned matrix products (mylos tune); empty: the usual file if it is there; heuristic: none");
   keys.integer("seed", c.seed, 0, INT64_MAX, "of the initial weights and of stochastic rounding (data.seed shuffles)");
   keys.integer("threads", c.threads, 0, kMostThreads,
                "CPU threads; 0: OMP_NUM_THREADS, else all cores. Equal results need equal threads");
@@ -106,7 +111,8 @@ model::ExecutionConfig execution(const Config& c) {
           .recompute = c.train.recompute,
           .storage = c.train.storage,
           .gradients = c.train.gradients,
-          .training = true};
+          .training = true,
+          .deterministic = c.train.deterministic};
 }
 
 std::int64_t tokens_per_step(const Config& c) { return c.train.batch * c.train.accumulation * c.train.sequence; }

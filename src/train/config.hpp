@@ -24,8 +24,11 @@ struct TrainConfig {
   model::Recompute recompute = model::Recompute::none;
   DType storage = DType::f32;
   DType gradients = DType::f32;
-  std::int64_t seed = 1;     // of the initial weights and stochastic rounding; data.seed shuffles
-  std::int64_t threads = 0;  // CPU threads; 0: OMP_NUM_THREADS, else all cores
+  bool deterministic = true;  // the same bits in every run; false: cuDNN's faster attention backward
+  bool graphs = true;         // GPU: record a micro-batch once, then replay it
+  std::string products;       // file of tuned matrix products; empty: the usual one if it is there; or "heuristic"
+  std::int64_t seed = 1;      // of the initial weights and stochastic rounding; data.seed shuffles
+  std::int64_t threads = 0;   // CPU threads; 0: OMP_NUM_THREADS, else all cores
 };
 void bind(ConfigBinder& keys, TrainConfig& config);
 

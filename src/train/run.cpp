@@ -80,23 +80,23 @@ struct Samples {
 class Run {
  public:
   Run(const Config& config, const RunOptions& options)
-      : c_(config),
+      : hardware_(measure::collect_hardware()),
+        c_(with_recompute(config, hardware_.device_memory_bytes)),
         progress_(options.out, progress_mode(config.output, options.terminal), config.output.log_interval),
         schedule_(config.schedule, config.train.steps),
         train_(config, config.data.train, config.data.shuffle),
-        plan_(plan_run(config)),
-        hardware_(measure::collect_hardware()) {
-    if (!config.data.validation.empty()) validation_.emplace(config, config.data.validation, false);
+        plan_(plan_run(c_)) {
+    if (!c_.data.validation.empty()) validation_.emplace(c_, c_.data.validation, false);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
-    prepare_outputs(config);
-    bundle_.emplace(config.output.bundle, measure::BundleKind::train);
+    prepare_outputs(c_);
+    bundle_.emplace(c_.output.bundle, measure::BundleKind::train);
     fill_bundle(options);
-    log_.emplace(config.output.log);
-    log_->start(plan_.parameters, config.train.steps, config.output.bundle);
+    log_.emplace(c_.output.log);
+    log_->start(plan_.parameters, c_.train.steps, c_.output.bundle);
     bundle_->publish();
     arena_.emplace(plan_.total_bytes, "training");
-    step_.emplace(config, *arena_);
+    step_.emplace(c_, *arena_);
     step_->initialize(stream_);
   }
 
@@ -114,6 +114,7 @@ class Run {
           // On a full disk each of these may fail: that must not hide the error, or keep the other from its try.
         }
       };
+      attempt([&] { finish_queued(0); });  // the device may have done a step more than was noted
       attempt([&] {
         if (result_.steps > 0) keep_weights();
       });
@@ -150,8 +151,10 @@ class Run {
       peak_flops_ = measure::peak_of(*peak, c_.train.storage);
   }
 
+  // A GPU always has the next step in its queue while the host looks at the last one's result.
   void loop() {
     const StopSignal stop;
+    const bool gpu = device_info().is_gpu;
     // A resumed run starts later: data, schedule and random numbers depend on the step alone.
     const std::int64_t first_step = 0;
     const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
@@ -159,32 +162,52 @@ class Run {
         [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
         layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
-    begin_ = Clock::now();
+    begin_ = step_begin_ = Clock::now();
     for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
-      if (const int signal = StopSignal::received()) return stopped(signal);
-      const auto step_begin = Clock::now();
+      if (const int signal = StopSignal::received()) {
+        if (finish_queued(0)) stopped(signal);
+        return;
+      }
       const double waited = loader.wait_seconds();
       for (data::HostBatch& b : batches) loader.next(b);
-      const double wait = loader.wait_seconds() - waited;
       const double lr = schedule_.learning_rate(s);
-      const StepResult r = step_->run(stream_, s, lr, batches);
-      if (!r.finite) return diverged(s, r);
-      result_.steps = s + 1;
-      result_.loss = r.loss;
-      note({.step = s + 1,
-            .loss = r.loss,
-            .grad_norm = r.grad_norm,
-            .learning_rate = lr,
-            .tokens = tokens_per_step(c_),
-            .valid_tokens = r.valid_tokens,
-            .step_time_s = seconds_since(step_begin),
-            .data_wait_s = wait});
+      step_->queue(stream_, s, lr, batches);
+      queued_.push_back({s, lr, loader.wait_seconds() - waited});
       const bool last = s + 1 == c_.train.steps;
-      if (validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0)
-        evaluate_now(c_.eval.samples);
+      const bool evaluate = validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0;
+      if (!finish_queued(evaluate || last || !gpu ? 0 : 1)) return;
+      if (evaluate) evaluate_now(c_.eval.samples);
       bundle_->maybe_publish();
     }
     if (validation_) evaluate_now(c_.eval.final_samples);
+  }
+
+  // Takes results until at most `left` steps are queued; false: one was not finite, and no step from it on counts.
+  bool finish_queued(std::size_t left) {
+    while (queued_.size() > left) {
+      const Queued q = queued_.front();
+      queued_.pop_front();
+      const StepResult r = step_->finish();
+      if (!r.finite) {
+        diverged(q.step, r);
+        while (step_->queued() > 0) step_->finish();
+        queued_.clear();
+        return false;
+      }
+      result_.steps = q.step + 1;
+      result_.loss = r.loss;
+      const auto now = Clock::now();
+      note({.step = q.step + 1,
+            .loss = r.loss,
+            .grad_norm = r.grad_norm,
+            .learning_rate = q.learning_rate,
+            .tokens = tokens_per_step(c_),
+            .valid_tokens = r.valid_tokens,
+            .step_time_s = std::chrono::duration<double>(now - step_begin_).count(),
+            .data_wait_s = q.data_wait_s});
+      step_begin_ = now;
+    }
+    return true;
   }
 
   void note(const measure::StepSample& sample) {
@@ -213,6 +236,7 @@ class Run {
                    last);
   }
 
+  // No step is queued.
   void evaluate_now(std::int64_t limit) {
     const Evaluation e = evaluate(*step_, stream_, validation_->set, c_.train.batch, limit);
     const measure::EvaluationSample sample{.step = result_.steps,
@@ -228,6 +252,7 @@ class Run {
         fmt::format("step {}  validation loss {:.4f}{} over {} tokens in {}", result_.steps, e.loss,
                     std::isfinite(e.bits_per_byte) ? fmt::format(", {:.3f} bits per byte,", e.bits_per_byte) : "",
                     e.tokens, format_duration(e.time_s)));
+    step_begin_ = Clock::now();
   }
 
   void stopped(int signal) {
@@ -281,13 +306,13 @@ class Run {
     return result_;
   }
 
-  const Config& c_;
+  measure::Hardware hardware_;
+  const Config c_;
   ProgressWriter progress_;
   optimizer::Schedule schedule_;
   Samples train_;
   std::optional<Samples> validation_;
   plan::MemoryPlan plan_;
-  measure::Hardware hardware_;
   double peak_flops_ = 0;  // of the device; 0: not known
   std::optional<measure::Bundle> bundle_;
   std::optional<measure::TrainRecord> record_;
@@ -296,7 +321,12 @@ class Run {
   std::optional<Arena> arena_;
   std::optional<TrainStep> step_;
   std::deque<measure::StepSample> recent_;
-  Clock::time_point begin_ = Clock::now();
+  struct Queued {
+    std::int64_t step;
+    double learning_rate, data_wait_s;
+  };
+  std::deque<Queued> queued_;                                     // as in step_
+  Clock::time_point begin_ = Clock::now(), step_begin_ = begin_;  // of the run, of the step that is waited for
   RunResult result_;
   bool weights_kept_ = false;
 };

@@ -3,9 +3,16 @@
 // Memory is laid out in the constructor (categories of the model, "optimizer" and "batch"); a step allocates nothing. On a
 // measuring arena it is the memory plan. The loss of a step is the sum over the valid tokens of all its micro-batches divided by their
 // number, however they are split.
+//
+// queue() returns as soon as everything is in the device's queue; loss and norm come back with finish(), in order. A step
+// that is not finite stops all that were queued after it: none of them changes weights or optimizer state.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,22 +20,33 @@
 #include "model/transformer.hpp"
 #include "optimizer/adamw.hpp"
 #include "plan/memory_plan.hpp"
+#include "tensor/async.hpp"
 #include "train/config.hpp"
 
 namespace mylos::train {
 
-// The device side of a micro-batch, filled from the host in one copy.
+// The device side of a micro-batch, filled from the host in one copy that nobody waits for.
 class DeviceBatch {
  public:
   // with_documents: attention gets document_start.
   DeviceBatch(std::int64_t batch, std::int64_t sequence, bool with_documents, Arena& arena);
-  void upload(const Stream& stream, const data::HostBatch& host);
+  // Waits only when kSlots earlier uploads are still queued.
+  void upload(const Stream& stream, const data::HostBatch& host, float grad_scale);
   const model::Batch& batch() const { return batch_; }
+  const Tensor& grad_scale() const { return grad_scale_; }  // [1] f32
 
  private:
-  Tensor all_;  // [4, B, S] i32
+  static constexpr std::size_t kSlots = 4;
+  struct Slot {
+    std::unique_ptr<HostBuffer> memory;  // made when first used: a plan needs none
+    Event sent;
+  };
+  Tensor all_;         // [4·B·S + 1] i32: tokens, labels, positions, document_start, grad_scale
+  Tensor grad_scale_;  // its last element
+  std::int64_t sequences_, length_;
   model::Batch batch_;
-  std::vector<std::int32_t> staging_;
+  std::vector<Slot> slots_;
+  std::size_t next_ = 0;
 };
 
 // What a step needs beside the model: laid out after it in the same arena.
@@ -39,8 +57,11 @@ struct StepMemory {
   DeviceBatch batch;
   Tensor loss_sum;  // [1] f64
 };
-// What TrainStep will take from an arena.
+// What TrainStep will take from an arena. train.recompute "auto" is planned as with_recompute() chooses.
 plan::MemoryPlan plan_run(const Config& config);
+// train.recompute "auto" becomes the fastest policy whose plan fits the device: none, else selective, else full (also
+// when that does not fit: plan::check_fits says what would). Other policies stay.
+Config with_recompute(Config config, std::int64_t device_memory_bytes);
 
 struct StepResult {
   double loss = 0;       // nats a token, mean over valid tokens
@@ -52,23 +73,52 @@ struct StepResult {
 
 class TrainStep {
  public:
+  static constexpr std::size_t kMostQueued = 2;
+
   TrainStep(const Config& config, Arena& arena);
 
   void initialize(const Stream& stream);
-  // micro_batches: train.accumulation of them. step counts from 0. Returns when the step is done on the device.
+  // micro_batches: train.accumulation of them, read before it returns. step counts from 0. Throws Error when kMostQueued
+  // steps are queued already.
+  void queue(const Stream& stream, std::int64_t step, double learning_rate,
+             std::span<const data::HostBatch> micro_batches);
+  std::size_t queued() const { return pending_.size(); }
+  // The result of the oldest queued step; waits until the device has done it.
+  StepResult finish();
+  // Both: returns when the step is done on the device.
   StepResult run(const Stream& stream, std::int64_t step, double learning_rate,
                  std::span<const data::HostBatch> micro_batches);
 
   // Sum over valid tokens of the loss of one batch [B, S], without gradients.
   double loss_sum(const Stream& stream, const data::HostBatch& batch);
 
+  // Whether a micro-batch is recorded once and replayed (train.graphs); an observer of the ops in a step wants false.
+  void use_graphs(bool use) { graphs_ = use; }
+
   const model::Transformer& model() const { return model_; }
   const optimizer::AdamW& optimizer() const { return memory_.optimizer; }
 
  private:
+  struct Result;  // as it lies in host memory
+  struct Pending {
+    std::size_t slot;
+    std::int64_t valid_tokens;
+  };
+  struct Recorded {
+    bool ran = false;
+    std::optional<Graph> graph;
+  };
+  void micro_batch(const Stream& stream, bool first);
+
   std::uint64_t seed_;
   model::Transformer model_;
   StepMemory memory_;
+  bool graphs_;
+  std::array<Recorded, 2> recorded_;  // by `first`
+  std::unique_ptr<HostBuffer> results_;
+  std::array<Event, kMostQueued> done_;
+  std::deque<Pending> pending_;
+  std::size_t next_slot_ = 0;
 };
 
 }  // namespace mylos::train

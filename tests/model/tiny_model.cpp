@@ -60,7 +60,7 @@ ModelConfig tiny_config() {
 }
 
 TinyModel::TinyModel(const ModelConfig& config, const ExecutionConfig& execution)
-    : loss(mylos::test::empty_device({1}, DType::f64)) {
+    : loss(mylos::test::empty_device({1}, DType::f64)), grad_scale(mylos::test::empty_device({1}, DType::f32)) {
   Arena plan;
   const Transformer planned(config, execution, plan);
   arena = std::make_unique<Arena>(plan.peak_bytes(), "test model");
@@ -90,10 +90,11 @@ void TinyModel::set_weights(const HostTensor& flat) {
 
 HostTensor TinyModel::weights() const { return mylos::test::to_host(stream, model->weights()); }
 
-double TinyModel::forward_backward(const HostBatch& batch, bool documents, float grad_scale, bool first) {
+double TinyModel::forward_backward(const HostBatch& batch, bool documents, float scale, bool first) {
   const DeviceBatch d = to_device(stream, batch, documents);
   if (first) fill_zero(stream, loss.tensor);
-  model->forward_backward(stream, d.view, grad_scale, first, loss.tensor);
+  upload(stream, &scale, sizeof scale, grad_scale.tensor);
+  model->forward_backward(stream, d.view, grad_scale.tensor, first, loss.tensor);
   stream.fence();
   return mylos::test::to_host(stream, loss.tensor)[0];
 }

@@ -36,7 +36,7 @@ struct TinyModel {
   void initialize(std::uint64_t seed);
   void set_weights(const mylos::test::HostTensor& flat);
   mylos::test::HostTensor weights() const;
-  double forward_backward(const HostBatch& batch, bool documents, float grad_scale, bool first);
+  double forward_backward(const HostBatch& batch, bool documents, float scale, bool first);
   double evaluate(const HostBatch& batch, bool documents);
   mylos::test::HostTensor gradient(const std::string& name) const;
   std::vector<std::uint8_t> gradient_bytes() const;
@@ -44,7 +44,8 @@ struct TinyModel {
   Stream stream;
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Transformer> model;
-  mylos::test::DeviceTensor loss;  // [1] f64
+  mylos::test::DeviceTensor loss;        // [1] f64
+  mylos::test::DeviceTensor grad_scale;  // [1] f32
 };
 
 }  // namespace mylos::model::test

@@ -116,7 +116,8 @@ TEST_P(TransformerTest, StepAllocatesNothing) {
   const DeviceBatch d = to_device(m.stream, batch(), documents());
   const std::int64_t allocations = device_memory().allocations;
   fill_zero(m.stream, m.loss.tensor);
-  m.model->forward_backward(m.stream, d.view, 1.0f, true, m.loss.tensor);
+  fill_zero(m.stream, m.grad_scale.tensor);
+  m.model->forward_backward(m.stream, d.view, m.grad_scale.tensor, true, m.loss.tensor);
   m.model->evaluate(m.stream, d.view, m.loss.tensor);
   m.stream.fence();
   EXPECT_EQ(device_memory().allocations, allocations);

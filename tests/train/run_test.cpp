@@ -138,10 +138,11 @@ TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
     std::ostream out(&buffer);
     const RunResult r = run(c, {.out = &out, .terminal = false, .command_line = {}});
     EXPECT_EQ(r.status, RunStatus::stopped);
-    EXPECT_EQ(r.steps, 7);
+    const std::size_t steps = device_info().is_gpu ? 8 : 7;  // a GPU has the next one in its queue
+    EXPECT_EQ(std::size_t(r.steps), steps);
     EXPECT_NE(r.message.find(signal == SIGINT ? "SIGINT" : "SIGTERM"), std::string::npos) << r.message;
     const Logged log = read_log(folder.file("run.jsonl"));
-    EXPECT_EQ(log.losses.size(), 7u);
+    EXPECT_EQ(log.losses.size(), steps);
     EXPECT_EQ(log.status, "stopped");
     EXPECT_EQ(read_all_weights(folder.file("run.weights.h5")).size(), 2u * 6 + 3);
     expect_sound(folder.file("run.h5"));

@@ -89,6 +89,90 @@ TEST(Step, AStepWithoutAValidTokenIsAnError) {
   EXPECT_THROW(step.run(stream, 0, 1e-3, batches), Error);
 }
 
+TEST(TrainStep, QueuedStepsGiveWhatStepsOneByOneGive) {
+  const test::Folder folder;
+  const Stream stream;
+  const Config c = test::tiny_config(folder, {});
+  const Loaded loaded(c);
+  std::vector<StepResult> one_by_one, queued;
+  std::vector<std::vector<std::uint8_t>> weights;
+  for (const bool ahead : {false, true}) {
+    Arena arena(plan_run(c).total_bytes, "test");
+    TrainStep step(c, arena);
+    step.initialize(stream);
+    const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
+    std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
+    for (std::int64_t s = 0; s < 6; ++s) {
+      for (std::size_t m = 0; m < batches.size(); ++m)
+        data::make_batch(loaded.samples, layout, s, std::int64_t(m), batches[m]);
+      if (!ahead) {
+        one_by_one.push_back(step.run(stream, s, 1e-3, batches));
+        continue;
+      }
+      step.queue(stream, s, 1e-3, batches);
+      // What the caller does with its batches must not matter any more.
+      for (data::HostBatch& b : batches) std::fill(b.tokens.begin(), b.tokens.end(), 0);
+      if (step.queued() == TrainStep::kMostQueued) {
+        EXPECT_THROW(step.queue(stream, s + 1, 1e-3, batches), Error);
+        queued.push_back(step.finish());
+      }
+    }
+    while (step.queued() > 0) queued.push_back(step.finish());
+    EXPECT_THROW(step.finish(), Error) << "nothing is queued";
+    weights.push_back(test::raw_bytes(stream, step.model().weights()));
+  }
+  ASSERT_EQ(queued.size(), one_by_one.size());
+  for (std::size_t i = 0; i < queued.size(); ++i) {
+    EXPECT_EQ(queued[i].loss, one_by_one[i].loss);
+    EXPECT_EQ(queued[i].grad_norm, one_by_one[i].grad_norm);
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+TEST(TrainStep, NothingQueuedBehindABrokenStepChangesTheWeights) {
+  const test::Folder folder;
+  const Stream stream;
+  const Config c = test::tiny_config(folder, {});
+  const Loaded loaded(c);
+  Arena arena(plan_run(c).total_bytes, "test");
+  TrainStep step(c, arena);
+  step.initialize(stream);
+  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
+  std::vector<data::HostBatch> good(std::size_t(c.train.accumulation));
+  for (std::size_t m = 0; m < good.size(); ++m) data::make_batch(loaded.samples, layout, 0, std::int64_t(m), good[m]);
+  std::vector<data::HostBatch> broken = good;
+  broken[0].labels[0] = std::int32_t(c.model.vocab);  // no such token: its loss is not a number
+  EXPECT_TRUE(step.run(stream, 0, 1e-3, good).finite);
+  const auto before = test::raw_bytes(stream, step.model().weights());
+  step.queue(stream, 1, 1e-3, broken);
+  step.queue(stream, 2, 1e-3, good);
+  EXPECT_FALSE(step.finish().finite);
+  EXPECT_FALSE(step.finish().finite);
+  EXPECT_EQ(test::raw_bytes(stream, step.model().weights()), before);
+}
+
+TEST(Recompute, AutoTakesTheLeastThatFits) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder, {"train.recompute=auto", "model.layers=6"});
+  const auto bytes = [&](model::Recompute r) {
+    Config fixed = c;
+    fixed.train.recompute = r;
+    return plan_run(fixed).total_bytes;
+  };
+  using model::Recompute;
+  const std::int64_t none = bytes(Recompute::none), selective = bytes(Recompute::selective),
+                     full = bytes(Recompute::full);
+  ASSERT_GT(none, selective);
+  ASSERT_GT(selective, full);
+  EXPECT_EQ(with_recompute(c, none).train.recompute, Recompute::none);
+  EXPECT_EQ(with_recompute(c, none - 1).train.recompute, Recompute::selective);
+  EXPECT_EQ(with_recompute(c, selective - 1).train.recompute, Recompute::full);
+  EXPECT_EQ(with_recompute(c, full - 1).train.recompute, Recompute::full);
+  Config fixed = c;
+  fixed.train.recompute = Recompute::selective;
+  EXPECT_EQ(with_recompute(fixed, none).train.recompute, Recompute::selective) << "a stated policy stays";
+}
+
 TEST(Evaluate, DoesNotDependOnTheBatchAndChangesNothing) {
   const test::Folder folder;
   const Stream stream;
