@@ -8,6 +8,7 @@
 
 #include "data/tokenize.hpp"
 #include "train/generation.hpp"
+#include "train/profile.hpp"
 
 namespace mylos::cli {
 
@@ -25,6 +26,13 @@ struct ConfigArguments {
 };
 int train(const ConfigArguments& arguments);
 int plan(const ConfigArguments& arguments, bool json);
+
+struct ProfileArguments {
+  ConfigArguments config;
+  train::ProfileOptions options;
+  std::string json, bundle;  // files to write; empty: none
+};
+int profile(const ProfileArguments& arguments);
 
 enum class ConfigFormat { toml, markdown, keys };
 int config(const ConfigArguments& arguments, ConfigFormat format);

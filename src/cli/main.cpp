@@ -59,6 +59,20 @@ int run(int argc, char** argv) {
   plan->add_flag("--json", json, "as JSON");
   plan->callback([&] { command = [&] { return cli::plan(config, json); }; });
 
+  cli::ProfileArguments profiling;
+  auto* profile = app.add_subcommand("profile", "time every op of a training step");
+  profile->add_option("config", config.path, "configuration (TOML); without data.train: random tokens")->required();
+  profile->add_option("--steps", profiling.options.steps, "steps to measure")->capture_default_str();
+  profile->add_option("--warmup", profiling.options.warmup, "steps before them")->capture_default_str();
+  profile->add_option("--json", profiling.json, "file for the table as JSON");
+  profile->add_option("-o,--output", profiling.bundle, "bundle to write");
+  profile->callback([&] {
+    command = [&] {
+      profiling.config = config;
+      return cli::profile(profiling);
+    };
+  });
+
   bool markdown = false, keys = false;
   auto* config_command = app.add_subcommand("config", "print a configuration with all defaults filled in");
   config_command->add_option("config", config.path, "configuration (TOML); none: the defaults");
@@ -144,8 +158,8 @@ int run(int argc, char** argv) {
                         (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
                     cli::kUsage);
     }
-    const bool takes_overrides =
-        !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "config");
+    const bool takes_overrides = !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" ||
+                                                        arguments[0] == "profile" || arguments[0] == "config");
     if (takes_overrides) config.overrides = take_overrides(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);
