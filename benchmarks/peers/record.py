@@ -20,10 +20,18 @@ import torch
 from shape import ROOT, flops_per_token, parameter_counts
 
 
+def _said(*command: str) -> str:
+    """What a program prints, nothing when it is not there or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def _commit() -> str:
-    asked = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    packed = ROOT / "commit"
-    return asked.stdout.strip() or (packed.read_text().strip() if packed.is_file() else "") or "unknown"
+    packed = ROOT / "commit"  # tools/device pack leaves it, where there is no git
+    return packed.read_text().strip() if packed.is_file() else _said("git", "-C", str(ROOT), "rev-parse", "HEAD") or "unknown"
 
 
 def uuid_of(device: str) -> str | None:
@@ -33,12 +41,13 @@ def uuid_of(device: str) -> str | None:
 def facts(system: str, device: str, shape: dict, sequence: int) -> dict:
     """Everything of a record that does not depend on the case."""
     versions = {"PyTorch": torch.__version__, "Python": platform.python_version()}
-    hardware = {"device": platform.processor() or platform.machine(), "backend": "CPU", "is_gpu": False, "device_memory": 0,
+    hardware = {"device": _cpu_name(), "backend": "CPU", "is_gpu": False, "device_memory": 0,
                 "driver": "", "threads": torch.get_num_threads(), "cpu_cores": len(os.sched_getaffinity(0))}
     if device == "cuda":
         properties = torch.cuda.get_device_properties(0)
         versions |= {"CUDA": torch.version.cuda, "cuDNN": str(torch.backends.cudnn.version())}
-        hardware |= {"device": properties.name, "backend": "Cuda", "is_gpu": True, "device_memory": properties.total_memory}
+        hardware |= {"device": properties.name, "backend": "Cuda", "is_gpu": True, "device_memory": properties.total_memory,
+                     "driver": _said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0]}
     hardware["cpu"] = _cpu_name()
     hardware["host_memory"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     kept = ("OMP_", "MYLOS_", "PYTORCH_", "TORCH", "CUDA_", "NVIDIA_TF32")

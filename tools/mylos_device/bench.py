@@ -95,19 +95,26 @@ class Bench:
             return outcome | {"status": "skipped", "reason": f"the budget of {self.options.budget_s:.0f} s is spent", "seconds": 0}
         start = time.monotonic()
         limit = min(row.limit_s, left)
+        command = self.command(row)
+        try:
+            status, reason = self.finish(command, log, limit)
+        except OSError as error:
+            status, reason = "failed", f"it could not be started: {error}"
+        seconds = time.monotonic() - start
+        return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
+
+    def finish(self, command: list, log: Path, limit: float) -> tuple[str, str]:
+        """Status and reason; a program that takes too long is killed with all that it started."""
         with log.open("w") as output:
-            command = self.command(row)
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
             try:
                 code = process.wait(limit)
-                status, reason = ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
             except subprocess.TimeoutExpired:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                status, reason = "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
-        seconds = time.monotonic() - start
-        return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
+                return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
+        return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
 
     def run_all(self) -> list:
         for row in self.plan.rows:

@@ -3,7 +3,8 @@
     rows, problems = read(folder)        # problems: one line for each file that is not counted, and why
 
 Speeds of different calls are on different days, cards or clocks, so ratios to the limit (nothing recomputed) and to the best
-PyTorch row are taken within one call, model and sequence length, and are missing when that call has no such row.
+PyTorch row are taken within one call, model and sequence length, and are missing when that call has no such row. A run of one step,
+which only prepares weights, is no row.
 """
 
 import math
@@ -144,7 +145,9 @@ def read(folder, call=None):
         if path.name.endswith(".weights.h5") or (call and f".{call}." not in path.name):
             continue
         try:
-            rows.append(row_of(path))
+            row = row_of(path)
+            if len(row["losses"]) > 1:
+                rows.append(row)
         except (BundleError, ValueError, TypeError, AttributeError) as error:
             problems.append(str(error) if isinstance(error, BundleError) else f"'{path}' has a value of the wrong type: {error}")
     order = {"limit": 0, "pytorch": 1, "mylos": 2}
