@@ -16,9 +16,11 @@
 #include "base/stop_signal.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
+#include "measure/telemetry.hpp"
 #include "measure/train_record.hpp"
 #include "optimizer/schedule.hpp"
 #include "train/evaluation.hpp"
+#include "train/ledger.hpp"
 #include "train/log.hpp"
 #include "train/progress.hpp"
 #include "train/step.hpp"
@@ -138,15 +140,17 @@ class Run {
     measure::Provenance provenance = measure::collect_provenance(options.command_line);
     provenance.user_note = c_.output.note;
     bundle_->set(provenance);
+    telemetry_.describe(hardware_);
     bundle_->set(hardware_);
     bundle_->set_config(to_toml(c_));
     bundle_->set_plan(plan::to_json(plan_).dump(2), {plan_.categories.begin(), plan_.categories.end()});
-    bundle_->set_flop_ledger(model::step_ledger(c_.model, execution(c_), {.micro_batches = c_.train.accumulation}));
+    bundle_->set_flop_ledger(step_ledger(c_));
     measure::RunFacts facts{.flops = plan_.flops_per_token,
                             .device = hardware_.device_name,
                             .devices = hardware_.devices,
                             .storage = c_.train.storage};
     record_.emplace(*bundle_, facts);
+    telemetry_.attach(*bundle_);
     if (const auto peak = measure::device_peak(hardware_.device_name))
       peak_flops_ = measure::peak_of(*peak, c_.train.storage);
   }
@@ -163,6 +167,7 @@ class Run {
         layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
     begin_ = step_begin_ = Clock::now();
+    telemetry_.start(begin_);
     for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
       if (const int signal = StopSignal::received()) {
         if (finish_queued(0)) stopped(signal);
@@ -204,7 +209,8 @@ class Run {
             .tokens = tokens_per_step(c_),
             .valid_tokens = r.valid_tokens,
             .step_time_s = std::chrono::duration<double>(now - step_begin_).count(),
-            .data_wait_s = q.data_wait_s});
+            .data_wait_s = q.data_wait_s,
+            .end_s = std::chrono::duration<double>(now - begin_).count()});
       step_begin_ = now;
     }
     return true;
@@ -307,6 +313,7 @@ class Run {
   }
 
   measure::Hardware hardware_;
+  measure::Telemetry telemetry_;
   const Config c_;
   ProgressWriter progress_;
   optimizer::Schedule schedule_;

@@ -127,7 +127,7 @@ TEST_F(CommandLine, UsageErrors) {
 
 TEST_F(CommandLine, ConfigurationErrors) {
   const std::string config = tiny();
-  for (const char* command : {"train", "plan", "config"}) {
+  for (const char* command : {"train", "plan", "profile", "config"}) {
     expect_error({command, file("none.toml")}, 1, "does not exist");
     expect_error({command, folder_.string()}, 1, "is not a file");
     expect_error({command, config, "--train.stps=3"}, 1, "unknown key train.stps; did you mean train.steps?");
@@ -185,6 +185,22 @@ TEST_F(CommandLine, Plan) {
   const Outcome json = run({"plan", tiny(), "--json"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_GT(nlohmann::json::parse(json.out)["parameters"]["total"].get<std::int64_t>(), 0);
+}
+
+TEST_F(CommandLine, Profile) {
+  const std::string config = tiny();
+  const Outcome o = run({"profile", config, "--data.train=[]", "--steps", "2", "--warmup", "1", "--json",
+                         file("ops.json"), "-o", file("ops.h5")});
+  ASSERT_EQ(o.code, 0) << o.err;
+  for (const char* part : {"matmul/qkv", "random tokens", "memory-bound", "between ops"})
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
+  const auto j = nlohmann::json::parse(read(file("ops.json")));
+  EXPECT_GT(j["step_s"].get<double>(), 0);
+  EXPECT_GT(j["ops"].size(), 10u);
+  EXPECT_EQ(run({"validate", file("ops.h5")}).code, 0);
+  EXPECT_FALSE(fs::exists(file("run.h5"))) << "a profile writes nothing but what it is told to";
+  expect_error({"profile", config, "-o", file("ops.h5")}, 1, "output.overwrite=true");
+  expect_error({"profile", config, "--steps", "0"}, 1, "0 steps");
 }
 
 TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {

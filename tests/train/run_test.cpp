@@ -91,6 +91,10 @@ TEST(Run, LossFallsAndEverythingIsWritten) {
   EXPECT_NEAR(r.validation_bits_per_byte, r.validation_loss / std::log(2.0) / 3.0, 1e-9);
   expect_sound(folder.file("run.h5"));
   const auto j = nlohmann::json::parse(measure::inspect_json(folder.file("run.h5")));
+  const auto& time = j["datasets"]["/samples/steps/time"];
+  EXPECT_GT(time["first"].get<double>(), 0);
+  EXPECT_EQ(time["max"], time["last"]) << "times of steps rise";
+  EXPECT_TRUE(j["groups"]["/telemetry"]["status"].is_string()) << "sampled, or why not";
   EXPECT_NE(out.str().find("parameters"), std::string::npos) << "the plan comes before the first step";
   EXPECT_LT(out.str().find("parameters"), out.str().find("step  1/40"));
   EXPECT_NE(out.str().find("step 40/40"), std::string::npos);
