@@ -182,7 +182,7 @@ def share_of_limit(rows, folder):
     if not shown:
         return None
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(8.2, 1.2 + 0.34 * len(shown)))
+        figure, axes = plt.subplots(figsize=(9.6, 1.3 + 0.34 * len(shown)))
         place = np.arange(len(shown))[::-1]
         colour = {"limit": GREY, "pytorch": ORANGE, "mylos": BLUE}
         values = [100 * r["ratio_limit"] for r in shown]
@@ -191,20 +191,23 @@ def share_of_limit(rows, folder):
         high = [100 * r["ratio_limit"] * (r["tokens_per_s_high"] / r["tokens_per_s"] - 1) for r in shown]
         axes.errorbar(values, place, xerr=[low, high], fmt="none", ecolor="#2d3748", elinewidth=1, capsize=2)
         for y, r, v in zip(place, shown, values):
-            axes.annotate(f"{r['tokens_per_s']:,.0f} tokens/s", (v, y), (6, 0), textcoords="offset points", va="center", fontsize=8)
+            axes.text(1.5, y, f"{r['tokens_per_s']:,.0f} tokens/s", va="center", fontsize=8, color="white")
+            axes.annotate(f"{v:.1f} %", (v, y), (7, 0), textcoords="offset points", va="center", fontsize=8)
         axes.set_yticks(place)
         axes.set_yticklabels([_row_label(r) for r in shown])
         axes.grid(axis="y", visible=False)
         axes.axvline(100, color=GREY, linewidth=1)
-        axes.set_xlim(0, max(118, 1.18 * max(values)))
-        axes.set_xlabel("% of the limit: only the products and attention of a step, nothing recomputed, same call")
-        axes.set_title("Speed as a part of the limit")
+        axes.set_xlim(0, max(112, 1.12 * max(values)))
+        axes.set_xlabel("% of the limit: products and attention alone, same call")
+        axes.set_title("Tokens/s as a part of the limit")
         return _save(figure, folder, "share_of_limit.png")
 
 
 def _row_label(row):
-    state = "" if row["system"] == "limit" else f", state {row['state']['weights']}/{row['state']['master']}/{row['state']['moments']}"
-    free = ", not deterministic" if row["system"] == "mylos" and not row["deterministic"] else ""
     system = f"{row['system']} {row['mode']}" if row["system"] == "pytorch" else row["system"]
     size = f"{row['parameters'] / 1e9:.1f} B" if row["parameters"] >= 1e9 else f"{row['parameters'] / 1e6:.0f} M"
-    return f"{size}, {system}, recompute {row['recompute']}, {row['batch']}x{row['accumulation']}{state}{free}"
+    if row["system"] == "limit":
+        return f"{size} limit, recompute {row['recompute']}"
+    free = " free" if row["system"] == "mylos" and not row["deterministic"] else ""
+    state = "/".join(row["state"][k] for k in ("weights", "gradients", "master", "moments"))
+    return f"{size} {system}{free}, {row['recompute']} {row['batch']}x{row['accumulation']}, {state}"
