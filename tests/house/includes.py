@@ -7,7 +7,7 @@ LAYERS = ["base", "tensor", "kernels", "comm", "model", "parallel", "optimizer",
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 DEVICE_HEADERS = re.compile(r"(Kokkos_|OpenMP/|Cuda/|cuda|cublas|cudnn|nccl|cutlass|nvml|cupti|nvtx)")
 # src/ files that may see them: what a Stream is, and the calls of the runtime.
-OWN_STREAMS = {"src/tensor/device.cpp", "src/tensor/detail/exec.hpp"}
+OWN_STREAMS = {"src/tensor/device.cpp", "src/tensor/async.cpp", "src/tensor/detail/exec.hpp"}
 # The storage type converts with the device's own instruction when nvcc compiles it.
 DEVICE_TYPE = {"src/tensor/bf16.hpp": "cuda_bf16.h"}
 # Layers that talk to a vendor's library for something other than kernels.
