@@ -1,20 +1,20 @@
 // cuBLASLt on CUDA. A row-major matrix is a column-major one transposed, so Cᵀ = op(B)ᵀ · op(A)ᵀ: B comes first, each
-// operand keeps its transposition, and the row stride is the leading dimension. The library's C is Z here, its D is C. Host code: the stream is all it knows
-// of CUDA.
+// operand keeps its transposition, and the row stride is the leading dimension. The library's C is Z here, its D is C.
+// Host code: the stream is all it knows of CUDA.
+#include "kernels/matmul/cublaslt.hpp"
+
 #include <cublasLt.h>
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <map>
-#include <memory>
 
 #include "base/error.hpp"
-#include "kernels/matmul/providers.hpp"
 #include "tensor/detail/device.hpp"
 
 namespace mylos::kernels::detail {
 namespace {
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBytes));
 
 void ok(cublasStatus_t status, const char* call) {
   check(status == CUBLAS_STATUS_SUCCESS, "matmul: {} failed with {}", call, cublasLtGetStatusString(status));
@@ -34,47 +34,14 @@ using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, De
 using Preference =
     std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, Destroy<cublasLtMatmulPreferenceDestroy>>;
 
+enum Operand { kA, kB, kC, kZ };
+
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 Layout layout(std::int64_t rows, std::int64_t columns, DType dtype, std::int64_t stride) {
   cublasLtMatrixLayout_t x = nullptr;
   MYLOS_LT(cublasLtMatrixLayoutCreate(&x, type_of(dtype), std::uint64_t(columns), std::uint64_t(rows), stride));
   return Layout(x);
-}
-
-// The power of two that divides the address, up to 256 bytes: a slice of a tensor may be aligned less than a tensor,
-// and the heuristic assumes 256 unless told.
-std::uint32_t alignment_of(const void* p) {
-  const auto address = std::bit_cast<std::uintptr_t>(p);
-  return address == 0 ? 256u : std::uint32_t(std::min<std::uintptr_t>(address & (~address + 1), 256));
-}
-
-struct Plan {
-  Descriptor descriptor;
-  Layout a, b, c, z;
-  cublasLtMatmulAlgo_t algorithm;
-};
-
-using Key = std::array<std::int64_t, 17>;
-
-Key key_of(const Product& p, std::int64_t workspace_bytes) {
-  return {p.m,
-          p.n,
-          p.l,
-          p.transpose_a,
-          p.transpose_b,
-          p.a.stride,
-          p.b.stride,
-          p.c.stride,
-          p.z.stride,
-          std::int64_t(p.in),
-          std::int64_t(p.out),
-          p.beta != 0.0f,
-          alignment_of(p.a.data),
-          alignment_of(p.b.data),
-          alignment_of(p.c.data),
-          alignment_of(p.z.data),
-          workspace_bytes};
 }
 
 template <class T>
@@ -86,75 +53,117 @@ void set(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t attr
   MYLOS_LT(cublasLtMatmulPreferenceSetAttribute(p, attribute, &value, sizeof value));
 }
 
-Plan make(cublasLtHandle_t handle, const Product& p, std::int64_t workspace_bytes) {
-  Plan r;
-  cublasLtMatmulDesc_t d = nullptr;
-  // COMPUTE_32F is full fp32 for f32 operands (TF32 has a name of its own) and fp32 accumulation for bf16.
-  MYLOS_LT(cublasLtMatmulDescCreate(&d, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-  r.descriptor.reset(d);
-  set(d, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(d, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  r.b = p.transpose_b ? layout(p.n, p.l, p.in, p.b.stride) : layout(p.l, p.n, p.in, p.b.stride);
-  r.a = p.transpose_a ? layout(p.l, p.m, p.in, p.a.stride) : layout(p.m, p.l, p.in, p.a.stride);
-  r.c = layout(p.m, p.n, p.out, p.c.stride);
-  r.z = layout(p.m, p.n, p.out, p.z.stride);
-
-  cublasLtMatmulPreference_t wish = nullptr;
-  MYLOS_LT(cublasLtMatmulPreferenceCreate(&wish));
-  const Preference preference(wish);
-  set(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(workspace_bytes));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.z.data));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, d, r.b.get(), r.a.get(), r.z.get(), r.c.get(), wish, 1, &found, &count);
-  check(status == CUBLAS_STATUS_SUCCESS && count > 0,
-        "matmul: cuBLASLt has no algorithm for {} [{}, {}] x [{}, {}] -> {} ({}); strides {}, {}, {}", name_of(p.in),
-        p.m, p.l, p.l, p.n, name_of(p.out), cublasLtGetStatusString(status), p.a.stride, p.b.stride, p.c.stride);
-  r.algorithm = found.algo;
-  return r;
-}
-
 // One a thread and device: a handle may be shared, but then its cache would need a lock on every product.
-struct Device {
-  Handle handle;
-  std::map<Key, Plan> plans;
-};
-
-// Training has a few dozen shapes; a caller whose shapes never repeat must not grow memory without bound.
-constexpr std::size_t kKept = 1024;
-
-Device& this_device() {
-  thread_local std::map<int, Device> devices;
-  Device& device = devices[device_index()];
-  if (!device.handle) {
-    cublasLtHandle_t handle = nullptr;
-    MYLOS_LT(cublasLtCreate(&handle));
-    device.handle.reset(handle);
+cublasLtHandle_t this_handle() {
+  thread_local std::map<int, Handle> handles;
+  Handle& handle = handles[device_index()];
+  if (!handle) {
+    cublasLtHandle_t made = nullptr;
+    MYLOS_LT(cublasLtCreate(&made));
+    handle.reset(made);
   }
-  return device;
+  return handle.get();
 }
 
 }  // namespace
 
-void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes) {
-  check(alignment_of(workspace) == 256, "matmul: the workspace at {} is aligned to {} bytes; it must be to 256",
-        workspace, alignment_of(workspace));
-  Device& device = this_device();
-  const Key key = key_of(p, workspace_bytes);
-  auto it = device.plans.find(key);
-  if (it == device.plans.end()) {
-    if (device.plans.size() >= kKept) device.plans.clear();
-    it = device.plans.emplace(key, make(device.handle.get(), p, workspace_bytes)).first;
-  }
-  const Plan& plan = it->second;
-  MYLOS_LT(cublasLtMatmul(device.handle.get(), plan.descriptor.get(), &p.alpha, p.b.data, plan.b.get(), p.a.data,
-                          plan.a.get(), &p.beta, p.z.data, plan.z.get(), p.c.data, plan.c.get(), &plan.algorithm,
-                          workspace, std::size_t(workspace_bytes),
+struct LtProduct::Impl {
+  ProductShape shape;
+  std::int64_t workspace_bytes;
+  cublasLtHandle_t handle;
+  Descriptor descriptor;
+  Layout a, b, c, z;
+};
+
+LtProduct::LtProduct(const ProductShape& s, std::int64_t workspace_bytes) : impl_(std::make_unique<Impl>()) {
+  Impl& r = *impl_;
+  r.shape = s;
+  r.workspace_bytes = workspace_bytes;
+  r.handle = this_handle();
+  cublasLtMatmulDesc_t d = nullptr;
+  // COMPUTE_32F is full fp32 for f32 operands (TF32 has a name of its own) and fp32 accumulation for bf16.
+  MYLOS_LT(cublasLtMatmulDescCreate(&d, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  r.descriptor.reset(d);
+  set(d, CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(d, CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  r.b = s.transpose_b ? layout(s.n, s.l, s.in, s.stride[kB]) : layout(s.l, s.n, s.in, s.stride[kB]);
+  r.a = s.transpose_a ? layout(s.l, s.m, s.in, s.stride[kA]) : layout(s.m, s.l, s.in, s.stride[kA]);
+  r.c = layout(s.m, s.n, s.out, s.stride[kC]);
+  r.z = layout(s.m, s.n, s.out, s.stride[kZ]);
+}
+
+LtProduct::~LtProduct() = default;
+LtProduct::LtProduct(LtProduct&&) noexcept = default;
+LtProduct& LtProduct::operator=(LtProduct&&) noexcept = default;
+
+std::vector<AlgorithmBytes> LtProduct::candidates(int most) const {
+  const Impl& r = *impl_;
+  const ProductShape& s = r.shape;
+  cublasLtMatmulPreference_t wish = nullptr;
+  MYLOS_LT(cublasLtMatmulPreferenceCreate(&wish));
+  const Preference preference(wish);
+  set(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(r.workspace_bytes));
+  // The heuristic assumes 256 bytes unless told, and a slice of a tensor may be aligned less.
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t(s.alignment[kB]));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t(s.alignment[kA]));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, std::uint32_t(s.alignment[kZ]));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::uint32_t(s.alignment[kC]));
+  // The other two ways to add up a split sum keep its parts in C's dtype.
+  if (s.out == DType::bf16)
+    set(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(std::size_t(most), cublasLtMatmulHeuristicResult_t{});
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(r.handle, r.descriptor.get(), r.b.get(), r.a.get(),
+                                                               r.z.get(), r.c.get(), wish, most, found.data(), &count);
+  check(status == CUBLAS_STATUS_SUCCESS && count > 0,
+        "matmul: cuBLASLt has no algorithm for {} ({}); strides {}, {}, {}, {}", describe(s),
+        cublasLtGetStatusString(status), s.stride[kA], s.stride[kB], s.stride[kC], s.stride[kZ]);
+  std::vector<AlgorithmBytes> algorithms;
+  for (int i = 0; i < count; ++i)
+    if (found[std::size_t(i)].state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back(std::bit_cast<AlgorithmBytes>(found[std::size_t(i)].algo));
+  check(!algorithms.empty(), "matmul: cuBLASLt has no algorithm that works for {}", describe(s));
+  return algorithms;
+}
+
+std::string LtProduct::refusal(const AlgorithmBytes& algorithm) const {
+  const Impl& r = *impl_;
+  const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(r.handle, r.descriptor.get(), r.b.get(), r.a.get(), r.z.get(), r.c.get(), &algo, &result);
+  if (status != CUBLAS_STATUS_SUCCESS) return cublasLtGetStatusString(status);
+  if (std::int64_t(result.workspaceSize) > r.workspace_bytes)
+    return fmt::format("it needs {} bytes of workspace and has {}", result.workspaceSize, r.workspace_bytes);
+  return "";
+}
+
+void LtProduct::run(const Stream& stream, const Product& p, const AlgorithmBytes& algorithm, void* workspace) const {
+  const Impl& r = *impl_;
+  const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  const void* const z = p.beta != 0.0f ? p.z.data : p.c.data;
+  MYLOS_LT(cublasLtMatmul(r.handle, r.descriptor.get(), &p.alpha, p.b.data, r.b.get(), p.a.data, r.a.get(), &p.beta, z,
+                          r.z.get(), p.c.data, r.c.get(), &algo, workspace, std::size_t(r.workspace_bytes),
                           static_cast<cudaStream_t>(device::native_stream(stream))));
 }
+
+std::string describe_algorithm(const AlgorithmBytes& algorithm) {
+  const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  const auto get = [&]<class T>(cublasLtMatmulAlgoConfigAttributes_t attribute, T value) -> std::string {
+    std::size_t written = 0;
+    const bool there =
+        cublasLtMatmulAlgoConfigGetAttribute(&algo, attribute, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
+    return there ? fmt::format("{}", value) : "?";
+  };
+  return fmt::format(
+      "algorithm {} tile {} stages {} cluster {} split {} reduction {} swizzle {} custom {}",
+      get(CUBLASLT_ALGO_CONFIG_ID, std::int32_t()), get(CUBLASLT_ALGO_CONFIG_TILE_ID, std::uint32_t()),
+      get(CUBLASLT_ALGO_CONFIG_STAGES_ID, std::uint32_t()), get(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, std::uint16_t()),
+      get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, std::int32_t()), get(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, std::uint32_t()),
+      get(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, std::uint32_t()),
+      get(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, std::uint32_t()));
+}
+
+std::int64_t cublaslt_version() { return std::int64_t(cublasLtGetVersion()); }
 
 }  // namespace mylos::kernels::detail

@@ -1,9 +1,9 @@
 // oneDNN on the CPU: sgemm for f32, the matmul primitive for bf16 (AMX or AVX512-BF16), with primitives kept by shape.
 #include <dnnl.hpp>
 
-#include <array>
 #include <bit>
 #include <map>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "kernels/matmul/providers.hpp"
@@ -21,21 +21,13 @@ struct Primitive {
   dnnl::memory::desc a, b, c;
 };
 
-// A row stride only matters where there is a second row; the key and the descriptors hold what defines the primitive.
-using Key = std::array<std::int64_t, 11>;
+// Addresses may be anything to oneDNN; the factors are part of its primitive.
+using Key = std::tuple<ProductShape, std::int32_t, std::int32_t>;
 
 Key key_of(const Product& p) {
-  return {p.m,
-          p.n,
-          p.l,
-          p.transpose_a,
-          p.transpose_b,
-          p.a.stride,
-          p.b.stride,
-          p.c.stride,
-          std::int64_t(p.out),
-          std::bit_cast<std::int32_t>(p.alpha),
-          std::bit_cast<std::int32_t>(p.beta)};
+  ProductShape shape = shape_of(p);
+  shape.alignment = {};
+  return {shape, std::bit_cast<std::int32_t>(p.alpha), std::bit_cast<std::int32_t>(p.beta)};
 }
 
 dnnl::memory::desc describe(std::int64_t rows, std::int64_t columns, DType dtype, const StoredMatrix& x,

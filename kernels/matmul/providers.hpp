@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/matmul/matmul.hpp"
+#include "kernels/matmul/tuning.hpp"
 
 namespace mylos::kernels::detail {
 
@@ -31,6 +32,10 @@ inline constexpr std::int64_t kPanelSide = 1024;
 inline constexpr std::int64_t kPanelBytes = kPanelSide * kPanelSide * std::int64_t(sizeof(float));
 // What NVIDIA recommends for cuBLASLt on Hopper: 32 MiB, 256-byte aligned.
 inline constexpr std::int64_t kCublasLtWorkspace = std::int64_t(32) << 20;
+
+// product_shape.cpp: what plans are kept by
+ProductShape shape_of(const Product& p);
+std::int64_t alignment_of(const void* p);  // the power of two, up to 256, that divides the address
 
 // matmul_kokkos.cpp
 bool on_gpu();
@@ -54,7 +59,7 @@ void blas_product(const Stream& stream, const Product& p, void* panels);
 bool onednn_is_fast(DType dtype);  // this CPU has instructions for it
 void onednn_product(const Stream& stream, const Product& p);
 
-// cublaslt.cpp, with MYLOS_CUBLASLT
+// cublaslt_product.cpp, with MYLOS_CUBLASLT
 void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes);
 
 }  // namespace mylos::kernels::detail

@@ -34,6 +34,14 @@ struct ProfileArguments {
 };
 int profile(const ProfileArguments& arguments);
 
+struct TuneArguments {
+  ConfigArguments config;
+  std::string cache;  // empty: the usual file
+  double seconds = 80;
+  int candidates = 12;
+};
+int tune(const TuneArguments& arguments);
+
 enum class ConfigFormat { toml, markdown, keys };
 int config(const ConfigArguments& arguments, ConfigFormat format);
 

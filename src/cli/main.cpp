@@ -73,6 +73,20 @@ int run(int argc, char** argv) {
     };
   });
 
+  cli::TuneArguments tuning;
+  auto* tune = app.add_subcommand("tune", "measure which algorithms its matrix products run fastest with (GPU)");
+  tune->add_option("config", config.path, "configuration (TOML)")->required();
+  tune->add_option("--cache", tuning.cache, "file to add to; default: ~/.cache/mylos/products.json");
+  tune->add_option("--seconds", tuning.seconds, "of measuring, all products together")->capture_default_str();
+  tune->add_option("--candidates", tuning.candidates, "algorithms a product, in the library's order")
+      ->capture_default_str();
+  tune->callback([&] {
+    command = [&] {
+      tuning.config = config;
+      return cli::tune(tuning);
+    };
+  });
+
   bool markdown = false, keys = false;
   auto* config_command = app.add_subcommand("config", "print a configuration with all defaults filled in");
   config_command->add_option("config", config.path, "configuration (TOML); none: the defaults");
@@ -158,8 +172,9 @@ int run(int argc, char** argv) {
                         (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
                     cli::kUsage);
     }
-    const bool takes_overrides = !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" ||
-                                                        arguments[0] == "profile" || arguments[0] == "config");
+    const bool takes_overrides =
+        !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "profile" ||
+                               arguments[0] == "tune" || arguments[0] == "config");
     if (takes_overrides) config.overrides = take_overrides(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);

@@ -1,0 +1,233 @@
+// Candidates on the device. Products are recorded into graphs, as a training step replays them, so that the host's time
+// to launch does not count; trials.hpp says who runs when.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "base/error.hpp"
+#include "kernels/matmul/cublaslt.hpp"
+#include "kernels/matmul/trials.hpp"
+#include "kernels/random/random.hpp"
+#include "tensor/async.hpp"
+
+namespace mylos::kernels::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Operands go round in sets of at least so many bytes: an H200's L2 cache has 50 MiB, and a step's operands come from
+// memory.
+constexpr std::int64_t kRoundBytes = std::int64_t(256) << 20;
+constexpr std::int64_t kMostSets = 32;
+constexpr int kMostNodes = 64;
+constexpr double kGraphSeconds = 2e-3;
+constexpr double kSettleFirst = 1.0, kSettle = 0.2;  // under load before the clock is that of a long run
+constexpr std::int64_t kCompared = std::int64_t(16) << 20;
+
+std::int64_t padded(std::int64_t bytes) {
+  return (bytes + 2 * Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+}
+
+// Where the operands of a shape lie: a, b, z behind one another in what is read, c in what is written.
+struct Extent {
+  std::int64_t a, b, c, z, sets;
+  std::int64_t read() const { return a + b + z; }
+};
+Extent extent_of(const ProductShape& s) {
+  const std::int64_t in = size_of(s.in), out = size_of(s.out);
+  Extent e{.a = padded((s.transpose_a ? s.l : s.m) * s.stride[0] * in),
+           .b = padded((s.transpose_b ? s.n : s.l) * s.stride[1] * in),
+           .c = padded(s.m * s.stride[2] * out),
+           .z = s.adds ? padded(s.m * s.stride[3] * out) : 0,
+           .sets = 1};
+  e.sets = std::clamp<std::int64_t>(kRoundBytes / (e.read() + e.c), 1, kMostSets);
+  return e;
+}
+
+struct Pools {
+  Buffer read, written, workspace;
+
+  Pools(const Stream& stream, std::span<const ProductShape> shapes) {
+    std::int64_t reads = 0, writes = 0;
+    for (const ProductShape& s : shapes) {
+      const Extent e = extent_of(s);
+      reads = std::max(reads, e.sets * e.read());
+      writes = std::max(writes, e.sets * e.c);
+    }
+    read = Buffer(reads, "operands of products to tune");
+    written = Buffer(writes, "results of products to tune");
+    workspace = Buffer(kCublasLtWorkspace, "workspace of products to tune");
+    // Zeros would draw little power. Two bf16 side by side are a normal f32, too.
+    random_normal(stream, 1, 0, 1.0f, Tensor(read.data(), DType::bf16, {reads / size_of(DType::bf16)}));
+    fill_zero(stream, Tensor(written.data(), DType::u8, {writes}));
+  }
+};
+
+class Bench {
+ public:
+  Bench(const Stream& stream, const ProductShape& shape, const Pools& pools, int candidates)
+      : stream_(stream), shape_(shape), pools_(pools), extent_(extent_of(shape)), product_(shape, kCublasLtWorkspace) {
+    const double guess = flops_of(shape) / 600e12 + double(extent_.read() + extent_.c) / 4e12 + 2e-6;
+    nodes_ = int(std::clamp(kGraphSeconds / guess, 1.0, double(kMostNodes)));
+    for (const AlgorithmBytes& a : product_.candidates(candidates)) add(a);
+    std::vector<Event> points(graphs_.size() + 1);
+    points[0].record(stream_);
+    for (std::size_t i = 0; i < graphs_.size(); ++i) {
+      if (graphs_[i]) graphs_[i]->launch(stream_);
+      points[i + 1].record(stream_);
+    }
+    points.back().wait();
+    for (std::size_t i = 0; i < graphs_.size(); ++i)
+      graph_s_.push_back(std::max(points[i + 1].seconds_since(points[i]), 1e-6));
+  }
+
+  std::size_t size() const { return algorithms_.size(); }
+  const AlgorithmBytes& algorithm(std::size_t i) const { return algorithms_[i]; }
+
+  void settle(double seconds) {
+    const auto runs = std::find_if(graphs_.begin(), graphs_.end(), [](const auto& g) { return g.has_value(); });
+    if (runs == graphs_.end()) return;
+    const std::size_t i = std::size_t(runs - graphs_.begin());
+    for (int n = launches(i, seconds); n > 0; --n) graphs_[i]->launch(stream_);
+  }
+
+  std::vector<double> run(std::span<const Burst> bursts) {
+    std::vector<Event> points(bursts.size() + 1);
+    std::vector<int> counts;
+    points[0].record(stream_);
+    for (std::size_t i = 0; i < bursts.size(); ++i) {
+      const std::size_t c = bursts[i].candidate;
+      counts.push_back(graphs_[c] ? launches(c, bursts[i].seconds) : 0);
+      for (int n = counts[i]; n > 0; --n) graphs_[c]->launch(stream_);
+      points[i + 1].record(stream_);
+    }
+    points.back().wait();
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < bursts.size(); ++i) {
+      if (counts[i] == 0) {
+        seconds.push_back(INFINITY);
+        continue;
+      }
+      const double graph = points[i + 1].seconds_since(points[i]) / counts[i];
+      graph_s_[bursts[i].candidate] = std::max(graph, 1e-6);
+      seconds.push_back(graph / nodes_);
+    }
+    return seconds;
+  }
+
+  // Two runs give the same bits.
+  bool repeats(std::size_t candidate) {
+    std::vector<std::uint8_t> first = result(candidate), second = result(candidate);
+    return first == second;
+  }
+
+ private:
+  void add(const AlgorithmBytes& algorithm) {
+    if (std::find(algorithms_.begin(), algorithms_.end(), algorithm) != algorithms_.end()) return;
+    algorithms_.push_back(algorithm);
+    std::optional<Graph>& graph = graphs_.emplace_back();
+    if (!product_.refusal(algorithm).empty()) return;
+    try {
+      product_.run(stream_, operands(0), algorithm, pools_.workspace.data());
+    } catch (const Error&) {
+      return;  // what the library ranks but will not launch is no candidate
+    }
+    graph.emplace(stream_, [&] {
+      for (int i = 0; i < nodes_; ++i)
+        product_.run(stream_, operands(i % extent_.sets), algorithm, pools_.workspace.data());
+    });
+  }
+
+  Product operands(std::int64_t set) const {
+    const auto place = [&](std::int64_t at, const Buffer& pool, int operand) -> StoredMatrix {
+      const std::int64_t alignment = shape_.alignment[std::size_t(operand)];
+      const std::int64_t shift = alignment < Buffer::kAlignment ? alignment : 0;
+      return {static_cast<std::byte*>(pool.data()) + at + shift, shape_.stride[std::size_t(operand)]};
+    };
+    const std::int64_t read = set * extent_.read();
+    const StoredMatrix c = place(set * extent_.c, pools_.written, 2);
+    return {.m = shape_.m,
+            .n = shape_.n,
+            .l = shape_.l,
+            .transpose_a = shape_.transpose_a,
+            .transpose_b = shape_.transpose_b,
+            .alpha = 1.0f,
+            .beta = shape_.adds ? 1.0f : 0.0f,
+            .in = shape_.in,
+            .out = shape_.out,
+            .a = place(read, pools_.read, 0),
+            .b = place(read + extent_.a, pools_.read, 1),
+            .c = c,
+            .z = shape_.adds ? place(read + extent_.a + extent_.b, pools_.read, 3) : c};
+  }
+
+  int launches(std::size_t candidate, double seconds) const {
+    return int(std::clamp(std::round(seconds / graph_s_[candidate]), 1.0, 1e6));
+  }
+
+  // The first of the result's bytes.
+  std::vector<std::uint8_t> result(std::size_t candidate) {
+    std::vector<std::uint8_t> bytes(std::size_t(std::min(extent_.c, kCompared)));
+    const Tensor part(pools_.written.data(), DType::u8, {std::int64_t(bytes.size())});
+    fill_zero(stream_, part);
+    product_.run(stream_, operands(0), algorithms_[candidate], pools_.workspace.data());
+    download(stream_, part, bytes.data(), std::int64_t(bytes.size()));
+    return bytes;
+  }
+
+  const Stream& stream_;
+  const ProductShape shape_;
+  const Pools& pools_;
+  const Extent extent_;
+  const LtProduct product_;
+  int nodes_ = 1;  // products of a graph
+  std::vector<AlgorithmBytes> algorithms_;
+  std::vector<std::optional<Graph>> graphs_;  // none: it does not run
+  std::vector<double> graph_s_;               // of one launch, as last seen
+};
+
+TunedProduct tune_one(const ProductShape& shape, Bench& bench, double budget_s) {
+  const Ranking ranking = rank(bench.size(), budget_s, [&](std::span<const Burst> b) { return bench.run(b); });
+  std::vector<std::size_t> order(bench.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    if ((x == ranking.best) != (y == ranking.best)) return x == ranking.best;
+    return ranking.seconds[x] < ranking.seconds[y];
+  });
+  for (const std::size_t c : order) {
+    if (!std::isfinite(ranking.seconds[c]) || !bench.repeats(c)) continue;
+    return {.shape = shape,
+            .algorithm = bench.algorithm(c),
+            .description = describe_algorithm(bench.algorithm(c)),
+            .time_us = ranking.seconds[c] * 1e6,
+            .first_time_us = std::isfinite(ranking.seconds[0]) ? ranking.seconds[0] * 1e6 : 0.0};
+  }
+  fail("tune: no algorithm of cuBLASLt for {} gives the same bits twice", describe(shape));
+}
+
+}  // namespace
+
+std::vector<TunedProduct> cublaslt_tune(std::span<const ProductShape> shapes, const TuneOptions& options) {
+  std::vector<TunedProduct> tuned;
+  if (shapes.empty()) return tuned;
+  const Stream stream;
+  const Pools pools(stream, shapes);
+  const auto begin = Clock::now();
+  double budget = options.seconds;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double share = std::max(0.0, budget - spent) / double(shapes.size() - i);
+    if (options.progress) options.progress(fmt::format("{}/{}  {}", i + 1, shapes.size(), describe(shapes[i])));
+    Bench bench(stream, shapes[i], pools, options.candidates);
+    bench.settle(i == 0 ? kSettleFirst : kSettle);
+    if (i == 0) budget += kSettleFirst - kSettle;
+    tuned.push_back(tune_one(shapes[i], bench, share - kSettle));
+    if (options.done) options.done(tuned.back());
+  }
+  return tuned;
+}
+
+}  // namespace mylos::kernels::detail

@@ -1,0 +1,86 @@
+#include "kernels/matmul/trials.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace mylos::kernels::detail {
+namespace {
+
+constexpr double kProbe = 0.02;
+constexpr double kShortest = 0.03, kLongest = 0.3;  // a quarter of a second of one alone ranked wrongly on an H200
+constexpr double kFast = 200e-6;                    // a product below this settles in a short burst
+constexpr double kProbeBehind = 1.10, kBehind = 1.04;
+constexpr double kNoise = 0.002;
+constexpr int kRounds = 3;
+
+double median(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  const std::size_t half = x.size() / 2;
+  return x.size() % 2 == 1 ? x[half] : (x[half - 1] + x[half]) / 2;
+}
+
+class Trials {
+ public:
+  Trials(std::size_t candidates, const RunBursts& run) : run_(run), samples_(candidates) {
+    for (std::size_t i = 0; i < candidates; ++i) left_.push_back(i);
+  }
+
+  void round(double seconds, bool backwards) {
+    std::vector<Burst> bursts;
+    for (const std::size_t c : left_) bursts.push_back({c, seconds});
+    if (backwards) std::reverse(bursts.begin(), bursts.end());
+    const std::vector<double> times = run_(bursts);
+    check(times.size() == bursts.size(), "{} times came back of {} bursts", times.size(), bursts.size());
+    for (std::size_t i = 0; i < bursts.size(); ++i) samples_[bursts[i].candidate].push_back(times[i]);
+  }
+
+  // Candidates whose median is this many times the best one's leave; 0 stays.
+  void drop(double behind) {
+    double best = INFINITY;
+    for (const std::size_t c : left_) best = std::min(best, seconds(c));
+    std::erase_if(left_, [&](std::size_t c) { return c != 0 && !(seconds(c) <= behind * best); });
+  }
+
+  // What was measured so far was only to find out who goes on.
+  void forget() {
+    for (const std::size_t c : left_) samples_[c].clear();
+  }
+
+  double seconds(std::size_t c) const { return median(samples_[c]); }
+  const std::vector<std::size_t>& left() const { return left_; }
+
+ private:
+  const RunBursts& run_;
+  std::vector<std::vector<double>> samples_;
+  std::vector<std::size_t> left_;
+};
+
+}  // namespace
+
+Ranking rank(std::size_t candidates, double budget_s, const RunBursts& run) {
+  check(candidates > 0, "there is nothing to rank");
+  Trials trials(candidates, run);
+  trials.round(kProbe, false);
+  trials.drop(kProbeBehind);
+  // A guess at what comes: all that are left once, a few of them twice more.
+  const double left = double(trials.left().size()), bursts = left + (kRounds - 1) * std::min(left, 4.0);
+  const double wanted = trials.seconds(0) < kFast ? kShortest : kLongest;
+  const double burst = std::clamp((budget_s - double(candidates) * kProbe) / bursts, kShortest, wanted);
+  trials.forget();
+  for (int round = 0; round < kRounds; ++round) {
+    trials.round(burst, round % 2 == 1);
+    if (round == 0) trials.drop(kBehind);
+  }
+
+  Ranking r;
+  for (std::size_t c = 0; c < candidates; ++c) r.seconds.push_back(trials.seconds(c));
+  for (const std::size_t c : trials.left())
+    if (r.seconds[c] < r.seconds[r.best]) r.best = c;
+  if (!(r.seconds[r.best] < (1 - kNoise) * r.seconds[0])) r.best = 0;
+  check(std::isfinite(r.seconds[r.best]), "none of {} candidates ran", candidates);
+  return r;
+}
+
+}  // namespace mylos::kernels::detail

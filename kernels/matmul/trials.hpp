@@ -1,0 +1,30 @@
+// How candidates are ranked when the device's speed depends on its load: in short turns, again and again, never alone.
+//
+// Each candidate runs in bursts; a call of RunBursts runs its bursts back to back, so the device never rests between
+// them. A short probe leaves out what is far behind, a first round what is 4 % behind; three rounds, each in the other
+// direction, give the medians. Candidate 0 (the library's first choice) always stays, and keeps its place unless
+// another one gains more than the noise.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace mylos::kernels::detail {
+
+struct Burst {
+  std::size_t candidate;
+  double seconds;  // about how long
+};
+// Seconds of one product in each burst; infinity where the candidate failed.
+using RunBursts = std::function<std::vector<double>(std::span<const Burst>)>;
+
+struct Ranking {
+  std::size_t best = 0;
+  std::vector<double> seconds;  // of each candidate: the median of its rounds, or of what it got before it was left out
+};
+// At least one candidate. budget_s: device time to spend; bursts get shorter, down to 30 ms, to keep it.
+Ranking rank(std::size_t candidates, double budget_s, const RunBursts& run);
+
+}  // namespace mylos::kernels::detail

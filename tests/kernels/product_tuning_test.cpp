@@ -1,0 +1,344 @@
+// The parts of tuning that need no GPU: the cache and its file, what is pinned, and who wins a ranking.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/error.hpp"
+#include "kernels/matmul/matmul.hpp"
+#include "kernels/matmul/product_table.hpp"
+#include "kernels/matmul/providers.hpp"
+#include "kernels/matmul/trials.hpp"
+#include "kernels/matmul/tuning.hpp"
+#include "support/host_tensor.hpp"
+
+namespace mylos::kernels {
+namespace {
+
+using detail::Burst;
+using detail::Ranking;
+
+TunedProduct product(std::int64_t m, double time_us = 90) {
+  TunedProduct p;
+  p.shape = {.m = m,
+             .n = 6144,
+             .l = 4096,
+             .transpose_b = true,
+             .out = DType::f32,
+             .adds = true,
+             .stride = {4100, 4096, 6144, 6144},
+             .alignment = {256, 256, 16, 2}};
+  for (std::size_t i = 0; i < p.algorithm.size(); ++i) p.algorithm[i] = 0xFEDCBA9876543210u * (i + std::uint64_t(m));
+  p.description = "algorithm 66 tile 20";
+  p.time_us = time_us;
+  p.first_time_us = 100.125;
+  return p;
+}
+
+void expect_same(const TunedProduct& a, const TunedProduct& b) {
+  EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(a.algorithm, b.algorithm);
+  EXPECT_EQ(a.description, b.description);
+  EXPECT_EQ(a.time_us, b.time_us);
+  EXPECT_EQ(a.first_time_us, b.first_time_us);
+}
+
+const ProductLibrary kHere{"NVIDIA H200", 130100}, kOlder{"NVIDIA H200", 130000}, kOther{"NVIDIA H100", 130100};
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+std::string refusal(const std::string& json) {
+  return message_of([&] { ProductCache::parse(json, "products.json"); });
+}
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(ProductCache, ComesBackFromItsFile) {
+  ProductCache cache;
+  cache.put(kHere, product(1));
+  cache.put(kHere, product(2));
+  cache.put(kOlder, product(1, 77));
+  cache.put(kOther, product(1));
+  cache.put(kHere, product(2, 80.0625));  // measured again
+  const ProductCache read = ProductCache::parse(cache.to_json(), "x");
+  EXPECT_EQ(read.to_json(), cache.to_json());
+  ASSERT_EQ(read.size(), 4u);
+  ASSERT_EQ(read.of(kHere).size(), 2u);
+  expect_same(read.of(kHere)[0], product(1));
+  expect_same(read.of(kHere)[1], product(2, 80.0625));
+  expect_same(read.of(kOlder)[0], product(1, 77));
+  EXPECT_TRUE(read.of({"NVIDIA H200", 1}).empty());
+  EXPECT_EQ(ProductCache::parse(ProductCache().to_json(), "x").size(), 0u);
+}
+
+TEST(ProductCache, ABadFileIsAnErrorThatNamesFileAndKey) {
+  ProductCache cache;
+  cache.put(kHere, product(1));
+  const std::string good = cache.to_json();
+  const auto expect = [&](const std::string& from, const std::string& to, const std::string& part) {
+    const std::string message = refusal(with(good, from, to));
+    EXPECT_NE(message.find("products.json"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message << " for " << to;
+  };
+  EXPECT_NE(refusal("").find("not JSON"), std::string::npos);
+  EXPECT_NE(refusal("[]").find("not an object"), std::string::npos);
+  EXPECT_NE(refusal(good.substr(0, good.size() / 2)).find("not JSON"), std::string::npos);
+  EXPECT_NE(refusal("{\"format\": \"\xFF\"}").find("not JSON"), std::string::npos);
+  EXPECT_NE(refusal(std::string(1 << 20, '[')).find("not JSON"), std::string::npos);
+  EXPECT_NE(refusal(std::string(std::size_t(ProductCache::kMaxBytes) + 1, ' ')).find("at most"), std::string::npos);
+  expect("mylos-products", "mylos-tokens", "format is \"mylos-tokens\"");
+  expect("\"version\": 1", "\"version\": 2", "version 2 is not known");
+  expect("\"products\": [", "\"products\": {\"a\": [", "not JSON");
+  expect("\"version\": 1,", "\"version\": 1, \"more\": 1,", "does not know");
+  expect("\"library\": 130100", "\"library\": \"13\"", "products[0].library is not a whole number");
+  expect("\"library\": 130100", "\"library\": -1", "products[0].library is -1");
+  expect("\"library\": 130100", "\"library\": 1e3", "not a whole number");
+  expect("\"m\": 1,", "", "products[0].shape.m is missing");
+  expect("\"m\": 1,", "\"m\": 0,", "products[0].shape.m is 0");
+  expect("\"m\": 1,", "\"m\": 18446744073709551615,", "products[0].shape.m is 18446744073709551615");
+  expect("\"transpose_a\": false", "\"transpose_a\": 0", "products[0].shape.transpose_a is not true or false");
+  expect("\"in\": \"bf16\"", "\"in\": \"f64\"", "products[0].shape.in is \"f64\"");
+  expect("4100,", "-4100,", "products[0].shape.stride[0] is -4100");
+  expect("    16,", "    17,", "products[0].shape.alignment has 17");
+  expect("    16,", "", "products[0].shape.alignment is not a list of 4");
+  expect("\"algorithm\": \"", "\"algorithm\": \"0", "products[0].algorithm is not 128 hexadecimal");
+  expect("\"algorithm\": \"fe", "\"algorithm\": \"FE", "products[0].algorithm is not 128 hexadecimal");
+  expect("algorithm 66", "algorithm\\n66", "products[0].description has");
+  expect("algorithm 66", std::string(300, 'x'), "products[0].description has");
+  expect("\"time_us\": 90.0", "\"time_us\": -1", "products[0].time_us is -1");
+  expect("\"time_us\": 90.0", "\"time_us\": 1e300", "products[0].time_us is 1e+300");
+  expect("\"time_us\": 90.0", "\"time_us\": null", "products[0].time_us is not a number");
+  // The same product twice.
+  const std::size_t begin = good.find("\"products\": [") + 13, end = good.rfind("]");
+  const std::string entry = good.substr(begin, end - begin);
+  EXPECT_NE(refusal(good.substr(0, end) + "," + entry + good.substr(end)).find("products[1] is the second entry"),
+            std::string::npos);
+}
+
+TEST(ProductCache, NoDamageCrashes) {
+  ProductCache cache;
+  cache.put(kHere, product(1));
+  cache.put(kOther, product(7));
+  const std::string good = cache.to_json();
+  std::mt19937_64 random(test::test_seed());
+  for (int round = 0; round < 20000; ++round) {
+    std::string bad = good;
+    for (std::uint64_t n = 1 + random() % 3; n > 0; --n) {
+      const std::size_t at = random() % bad.size();
+      const std::uint64_t kind = random() % 3;
+      if (kind == 0) bad[at] = char(random());
+      if (kind == 1) bad.erase(at, 1 + random() % 9);
+      if (kind == 2) bad.insert(at, bad.substr(random() % bad.size(), random() % 9));
+    }
+    try {
+      ProductCache::parse(bad, "x").to_json();
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(ProductTable, PinsForThisDeviceAndVersionOnly) {
+  const ProductLibrary here = product_library();
+  ProductCache cache;
+  cache.put({here.device, here.version + 1}, product(1));
+  cache.put({here.device + "x", here.version}, product(1));
+  PinnedProducts used = use_products(cache);
+  EXPECT_EQ(used.pinned, 0u);
+  EXPECT_EQ(used.elsewhere, 2u);
+  EXPECT_FALSE(detail::pinned_product(product(1).shape));
+  cache.put(here, product(3));
+  used = use_products(cache);
+  EXPECT_EQ(used.pinned, here.version > 0 ? 1u : 0u);
+  EXPECT_EQ(use_products({}).pinned, 0u);
+}
+
+TEST(ProductTable, KeepsWhatIsPinnedAndWhatRan) {
+  const std::uint64_t before = detail::pinned_generation();
+  const std::vector<TunedProduct> pins{product(1), product(2)};
+  detail::pin_products(pins);
+  EXPECT_NE(detail::pinned_generation(), before);
+  ASSERT_TRUE(detail::pinned_product(product(2).shape));
+  EXPECT_TRUE(detail::pinned_product(product(2).shape)->pinned);
+  EXPECT_FALSE(detail::pinned_product(product(5).shape));
+  detail::note_product(product(5));
+  detail::note_product(*detail::pinned_product(product(1).shape));
+  detail::note_product(product(5, 1));
+  const std::vector<TunedProduct> noted = products_in_use();
+  ASSERT_EQ(noted.size(), 2u);
+  EXPECT_TRUE(noted[0].pinned);
+  expect_same(noted[1], product(5));
+  for (std::int64_t m = 10; m < std::int64_t(2 * detail::kMostNoted); ++m) detail::note_product(product(m));
+  EXPECT_EQ(products_in_use().size(), detail::kMostNoted);
+  use_products({});
+  EXPECT_TRUE(products_in_use().empty());
+}
+
+TEST(ProductShape, HoldsWhatAChoiceDependsOn) {
+  detail::Product p{.m = 3,
+                    .n = 5,
+                    .l = 7,
+                    .transpose_a = false,
+                    .transpose_b = true,
+                    .alpha = 1,
+                    .beta = 0,
+                    .in = DType::bf16,
+                    .out = DType::bf16,
+                    .a = {reinterpret_cast<void*>(1024), 7},
+                    .b = {reinterpret_cast<void*>(48), 8},
+                    .c = {reinterpret_cast<void*>(6), 9},
+                    .z = {reinterpret_cast<void*>(4096), 10}};
+  const ProductShape plain = detail::shape_of(p);
+  EXPECT_EQ(plain.alignment, (std::array<std::int64_t, 4>{256, 16, 2, 2}));
+  EXPECT_EQ(plain.stride, (std::array<std::int64_t, 4>{7, 8, 9, 9}));
+  EXPECT_EQ(describe(plain), "bf16 [3, 7] x [5, 7]ᵀ -> bf16");
+  EXPECT_EQ(flops_of(plain), 210.0);
+  p.alpha = 2;
+  EXPECT_EQ(detail::shape_of(p), plain);
+  p.beta = 0.5f;
+  const ProductShape added = detail::shape_of(p);
+  EXPECT_TRUE(added.adds);
+  EXPECT_EQ(added.stride[3], 10);
+  EXPECT_EQ(added.alignment[3], 256);
+  EXPECT_EQ(describe(added), "bf16 [3, 7] x [5, 7]ᵀ + C -> bf16");
+}
+
+// Times that a device would give, with noise that the round trip must see through.
+Ranking ranked(const std::vector<double>& truth, double noise, std::vector<double>* spent = nullptr) {
+  std::mt19937_64 random(test::test_seed());
+  std::uniform_real_distribution<double> spread(1 - noise, 1 + noise);
+  return detail::rank(truth.size(), 10.0, [&](std::span<const Burst> bursts) {
+    std::vector<double> times;
+    for (const Burst& b : bursts) {
+      times.push_back(truth[b.candidate] * spread(random));
+      if (spent) (*spent)[b.candidate] += b.seconds;
+    }
+    return times;
+  });
+}
+
+TEST(Trials, TheFastestWinsAndTheSlowLeaveEarly) {
+  std::vector<double> spent(5);
+  const Ranking r = ranked({1.00e-3, 1.5e-3, 0.97e-3, 0.99e-3, 1.045e-3}, 0.005, &spent);
+  EXPECT_EQ(r.best, 2u);
+  ASSERT_EQ(r.seconds.size(), 5u);
+  EXPECT_NEAR(r.seconds[2], 0.97e-3, 1e-5);
+  EXPECT_NEAR(r.seconds[1], 1.5e-3, 2e-5);
+  EXPECT_LT(spent[1], 0.05);      // the probe
+  EXPECT_GT(spent[4], spent[1]);  // and a round
+  EXPECT_LT(spent[4], spent[3]);
+  EXPECT_DOUBLE_EQ(spent[0], spent[2]);  // the first choice stays to the end
+}
+
+TEST(Trials, TheFirstChoiceStaysWithoutAGainAboveTheNoise) {
+  EXPECT_EQ(ranked({1e-3, 0.999e-3, 1.001e-3}, 0).best, 0u);
+  EXPECT_EQ(ranked({1e-3, 0.997e-3}, 0).best, 1u);
+  EXPECT_EQ(ranked({1e-3}, 0.1).best, 0u);
+}
+
+TEST(Trials, SlowFirstChoicesAreMeasuredToTheEndAndFailedOnesLose) {
+  std::vector<double> spent(2);
+  EXPECT_EQ(ranked({2e-3, 1e-3}, 0, &spent).best, 1u);
+  EXPECT_DOUBLE_EQ(spent[0], spent[1]);
+  EXPECT_EQ(ranked({INFINITY, 1e-3, INFINITY}, 0).best, 1u);
+  EXPECT_THROW(ranked({INFINITY, INFINITY}, 0), Error);
+}
+
+TEST(Trials, BurstsKeepTheBudget) {
+  for (const double budget : {0.0, 1.0, 3.0, 100.0}) {
+    double spent = 0, longest = 0;
+    detail::rank(12, budget, [&](std::span<const Burst> bursts) {
+      std::vector<double> times;
+      for (const Burst& b : bursts) {
+        times.push_back(1e-3 * (1 + 0.001 * double(b.candidate)));
+        spent += b.seconds;
+        longest = std::max(longest, b.seconds);
+      }
+      return times;
+    });
+    // Here nobody falls behind, which the guess at the bursts to come does not expect.
+    EXPECT_LE(spent, std::max(2.0 * budget, 12 * 0.02 + 36 * 0.03 + 1e-9)) << budget;
+    EXPECT_LE(longest, 0.3);
+  }
+}
+
+TEST(Tune, SaysThatThereIsNothingToChoose) {
+  if (product_library().version > 0) GTEST_SKIP() << "there is";
+  EXPECT_NE(message_of([] { tune({}, {}); }).find("only the CUDA variant"), std::string::npos);
+}
+
+// On a GPU: the whole way on two products, one of them unaligned and with an addend elsewhere.
+class TuneOnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (product_library().version == 0) GTEST_SKIP() << "no cuBLASLt here";
+    use_products({});
+    const auto random = [&](std::vector<std::int64_t> shape, std::uint64_t seed) {
+      return to_device(stream_, test::random_normal(std::move(shape), seed), DType::bf16);
+    };
+    workspace_ = test::empty_device({matmul_workspace()}, DType::u8);
+    x_ = random({512, 768}, 1), w_ = random({1024, 768}, 2), z_ = random({512, 1025}, 3);
+    y_ = test::empty_device({512, 1024}, DType::bf16);
+  }
+  void TearDown() override { use_products({}); }
+
+  // Both results behind one another.
+  test::HostTensor both() {
+    linear_forward(stream_, x_.tensor, w_.tensor, workspace_.tensor, y_.tensor);
+    test::HostTensor first = test::to_host(stream_, y_.tensor);
+    linear_forward_residual(stream_, x_.tensor, w_.tensor, z_.tensor.slice(1, 1, 1025), workspace_.tensor, y_.tensor);
+    const test::HostTensor second = test::to_host(stream_, y_.tensor);
+    first.v.insert(first.v.end(), second.v.begin(), second.v.end());
+    first.shape[0] *= 2;
+    return first;
+  }
+
+  Stream stream_;
+  test::DeviceTensor workspace_, x_, w_, z_, y_;
+};
+
+TEST_F(TuneOnGpu, WhatItFindsIsPinnedAndGivesTheSameProduct) {
+  const test::HostTensor before = both();
+  std::vector<ProductShape> shapes;
+  for (const TunedProduct& p : products_in_use()) {
+    EXPECT_FALSE(p.pinned);
+    EXPECT_FALSE(p.description.empty());
+    shapes.push_back(p.shape);
+  }
+  ASSERT_EQ(shapes.size(), 2u);
+  ProductCache cache;
+  for (const TunedProduct& p : tune(shapes, {.candidates = 6, .seconds = 2})) {
+    EXPECT_GT(p.time_us, 0);
+    EXPECT_LE(p.time_us, p.first_time_us);
+    cache.put(product_library(), p);
+  }
+  EXPECT_EQ(use_products(ProductCache::parse(cache.to_json(), "x")).pinned, 2u);
+  EXPECT_TRUE(test::close(both(), before, 4e-3));
+  const std::vector<TunedProduct> ran = products_in_use();
+  ASSERT_EQ(ran.size(), 2u);
+  for (const TunedProduct& p : ran) EXPECT_TRUE(p.pinned);
+  use_products({});
+  EXPECT_EQ(both().v, before.v);
+}
+
+TEST_F(TuneOnGpu, AnAlgorithmThatIsNoneIsRefusedWithWhatToDo) {
+  both();
+  ProductCache cache;
+  for (TunedProduct p : products_in_use()) {
+    p.algorithm.fill(~std::uint64_t(0));
+    cache.put(product_library(), p);
+  }
+  use_products(cache);
+  EXPECT_NE(message_of([&] { both(); }).find("mylos tune"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mylos::kernels
