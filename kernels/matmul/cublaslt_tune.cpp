@@ -132,13 +132,13 @@ class Bench {
     if (!product_.refusal(algorithm).empty()) return;
     try {
       product_.run(stream_, operands(0), algorithm, pools_.workspace.data());
+      graph.emplace(stream_, [&] {
+        for (int i = 0; i < nodes_; ++i)
+          product_.run(stream_, operands(i % extent_.sets), algorithm, pools_.workspace.data());
+      });
     } catch (const Error&) {
-      return;  // what the library ranks but will not launch is no candidate
+      return;  // what the library ranks but will not launch, or a graph cannot hold, is no candidate
     }
-    graph.emplace(stream_, [&] {
-      for (int i = 0; i < nodes_; ++i)
-        product_.run(stream_, operands(i % extent_.sets), algorithm, pools_.workspace.data());
-    });
   }
 
   Product operands(std::int64_t set) const {

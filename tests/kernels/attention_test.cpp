@@ -12,6 +12,7 @@
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/vector_math.hpp"
 #include "support/host_tensor.hpp"
+#include "tensor/async.hpp"
 
 namespace mylos::test {
 namespace {
@@ -277,6 +278,41 @@ TEST(AttentionCudnn, MatchesReferenceAndRepeats) {
       expect_close(any_order, reference(s, x, {}, DType::bf16), DType::bf16);
       EXPECT_EQ(any_order.out.v, first.out.v);
     }
+}
+
+TEST(AttentionGraph, RunsFromARecordingToTheBit) {
+  if (!Graph::available()) GTEST_SKIP() << "nothing to record on this device";
+  const AttentionShape s{2, 130, 4, 2, 64};
+  const Stream stream;
+  const Values x = random_values(s, test_seed());
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const DeviceTensor q = to_device(stream, x.q, dtype), k = to_device(stream, x.k, dtype),
+                       v = to_device(stream, x.v, dtype), dout = to_device(stream, x.dout, dtype);
+    const DeviceTensor out = empty_device(x.q.shape, dtype), dq = empty_device(x.q.shape, dtype),
+                       dk = empty_device(x.k.shape, dtype), dv = empty_device(x.k.shape, dtype),
+                       lse = empty_device({s.batch, s.heads, s.sequence}, DType::f32);
+    const auto space = [&](bool backward) {
+      return empty_device({std::max<std::int64_t>(kernels::attention_workspace(s, dtype, backward), 1)}, DType::u8);
+    };
+    const DeviceTensor forward_space = space(false), backward_space = space(true);
+    const auto work = [&] {
+      kernels::attention_forward(stream, q.tensor, k.tensor, v.tensor, {}, forward_space.tensor, out.tensor,
+                                 lse.tensor);
+      kernels::attention_backward(stream, q.tensor, k.tensor, v.tensor, {}, out.tensor, lse.tensor, dout.tensor,
+                                  backward_space.tensor, dq.tensor, dk.tensor, dv.tensor);
+    };
+    const auto results = [&] {
+      std::vector<std::vector<std::uint8_t>> all;
+      for (const DeviceTensor* t : {&out, &lse, &dq, &dk, &dv}) all.push_back(raw_bytes(stream, t->tensor));
+      return all;
+    };
+    work();
+    const auto by_hand = results();
+    const Graph graph(stream, work);
+    for (const DeviceTensor* t : {&out, &lse, &dq, &dk, &dv}) fill_zero(stream, t->tensor);
+    graph.launch(stream);
+    EXPECT_EQ(results(), by_hand);
+  }
 }
 
 TEST(AttentionReference, GradientIsThatOfFiniteDifferences) {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "support/host_tensor.hpp"
+#include "tensor/async.hpp"
 
 namespace mylos::kernels {
 namespace {
@@ -182,6 +183,28 @@ TEST_P(Matmul, RunsAgreeToTheBit) {
     const std::vector<std::uint8_t> bits = test::raw_bytes(run, dc.tensor);
     if (i == 0) first = bits;
     ASSERT_EQ(bits, first) << "run " << i;
+  }
+}
+
+TEST_P(Matmul, RunsFromARecordingToTheBit) {
+  const auto [provider, in, out] = GetParam();
+  if (!offers(provider, in, out) || !Graph::available()) GTEST_SKIP() << "no such product, or nothing to record";
+  Queue run;
+  const DeviceTensor a = to_device(run, test::random_normal({96, 200}, test::test_seed()), in),
+                     b = to_device(run, test::random_normal({64, 200}, test::test_seed() + 1), in),
+                     z = to_device(run, test::random_normal({96, 64}, test::test_seed() + 2), out),
+                     c = test::empty_device({96, 64}, out);
+  const auto work = [&, provider = provider] {
+    matmul(run, a.tensor, b.tensor, {.b = Transpose::yes, .beta = 1, .addend = z.tensor, .provider = provider},
+           run.workspace.tensor, c.tensor);
+  };
+  work();
+  const std::vector<std::uint8_t> by_hand = test::raw_bytes(run, c.tensor);
+  const Graph graph(run, work);
+  for (int i = 0; i < 2; ++i) {
+    fill_zero(run, c.tensor);
+    graph.launch(run);
+    EXPECT_EQ(test::raw_bytes(run, c.tensor), by_hand);
   }
 }
 
