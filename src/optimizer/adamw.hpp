@@ -2,7 +2,8 @@
 //
 // State is laid out from the arena, category "optimizer": m and v [total], with bf16 weights and Master::exact the lower 16 bits of the
 // fp32 weights [total], and a few bytes for the norm. update() queues everything on the stream and never waits for the device:
-// the norm and the clip factor stay there. A norm that is not finite leaves weights and state as they were.
+// the norm and the clip factor stay there. A norm that is not finite leaves weights and state as they were,
+// and so do all updates after it until initialize(): a step may be queued before the host hears of the last one.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,7 @@
 #include "train/evaluation.hpp"
 #include "train/ledger.hpp"
 #include "train/log.hpp"
+#include "train/products.hpp"
 #include "train/progress.hpp"
 #include "train/step.hpp"
 #include "train/weights.hpp"
@@ -97,6 +98,9 @@ class Run {
     log_.emplace(c_.output.log);
     log_->start(plan_.parameters, c_.train.steps, c_.output.bundle);
     bundle_->publish();
+    const std::string products = use_products(c_.train.products);
+    if (hardware_.is_gpu) progress_.text(products + "\n");
+    bundle_->set_attribute("/plan", "products", products);
     arena_.emplace(plan_.total_bytes, "training");
     step_.emplace(c_, *arena_);
     step_->initialize(stream_);
@@ -289,8 +293,17 @@ class Run {
     weights_kept_ = true;
   }
 
+  // Which algorithm each product ran: with it, build and layout a run can be repeated to the bit.
+  void record_products() {
+    std::string lines;
+    for (const kernels::TunedProduct& p : kernels::products_in_use())
+      lines += fmt::format("{}: {}{}\n", kernels::describe(p.shape), p.description, p.pinned ? " (tuned)" : "");
+    if (!lines.empty()) bundle_->set_attribute("/plan", "product_algorithms", lines);
+  }
+
   RunResult conclude() {
     keep_weights();
+    record_products();
     const DeviceMemory memory = device_memory();
     bundle_->set_summary("device_memory_peak", double(memory.peak_bytes),
                          {.units = "bytes", .description = "most device memory held at once"});
