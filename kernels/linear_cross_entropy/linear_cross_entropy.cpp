@@ -73,11 +73,11 @@ Head checked(const Stream& stream, const Tensor& x, const Tensor& w, const Tenso
 std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t vocabulary) {
   check(tokens >= 1 && vocabulary >= 1, "{}: {} tokens and a vocabulary of {}; both are at least 1", kOp, tokens,
         vocabulary);
-  // Logits of a chunk: 0.5 GiB in bf16 on a GPU; what a core's cache holds on a CPU (512 words, width 256, f32: 16 %
+  // Logits of a chunk: 2 GiB in bf16 on a GPU; what a core's cache holds on a CPU (512 words, width 256, f32: 16 %
   // faster in chunks of 512 tokens than of 2048). But each chunk reads and writes the gradient of w [V, D] once more,
   // which must not show beside its products: at least V tokens, or 1024.
   const bool gpu = detail::loss_on_gpu();
-  const std::int64_t elements = std::int64_t(1) << (gpu ? 28 : 18);
+  const std::int64_t elements = std::int64_t(1) << (gpu ? 30 : 18);
   const std::int64_t limit =
       std::max(elements / vocabulary, gpu ? std::int64_t(1024) : std::min<std::int64_t>(vocabulary, 1024));
   const std::int64_t chunks = (tokens + limit - 1) / limit;
