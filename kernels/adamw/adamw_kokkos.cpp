@@ -14,19 +14,20 @@ struct Rounding {
   std::uint64_t seed;
   std::uint32_t step;
 
-  // 16 random bits for each of the W elements from global index `first`.
+  // 16 random bits for each of the W elements from global index `first`, a multiple of W; 1, 4 or 8 at a time.
   template <int W>
   MYLOS_FUNCTION void bits(Channel channel, std::uint64_t first, std::uint32_t (&out)[W]) const {
-    if (W == 8 && first % 8 == 0) {
-      const PhiloxBlock words = block(channel, first);
-      for (int k = 0; k < W; ++k) out[k] = (words.v[k / 2] >> (16 * (k % 2))) & 0xffffu;
-      return;
-    }
-    for (int k = 0; k < W; ++k) {
-      const PhiloxBlock words = block(channel, first + std::uint64_t(k));
-      const std::uint32_t j = std::uint32_t(first + std::uint64_t(k)) & 7u;
+    const PhiloxBlock words = block(channel, first);
+    if constexpr (W == 1) {
+      const std::uint32_t j = std::uint32_t(first) & 7u;
       const std::uint32_t low_half = j & 2u ? words.v[1] : words.v[0], high_half = j & 2u ? words.v[3] : words.v[2];
-      out[k] = ((j & 4u ? high_half : low_half) >> (16u * (j & 1u))) & 0xffffu;
+      out[0] = ((j & 4u ? high_half : low_half) >> (16u * (j & 1u))) & 0xffffu;
+    } else {
+      const bool upper = W == 4 && first % 8 != 0;  // the other half of the block is a neighbour's
+      for (int k = 0; k < W; ++k) {
+        const std::uint32_t word = upper ? words.v[(k / 2 + 2) % 4] : words.v[k / 2];
+        out[k] = k % 2 == 0 ? word & 0xffffu : word >> 16;
+      }
     }
   }
   MYLOS_FUNCTION PhiloxBlock block(Channel channel, std::uint64_t index) const {
@@ -34,11 +35,31 @@ struct Rounding {
   }
 };
 
-// Up with the probability of the part that bf16 cannot hold.
-MYLOS_FUNCTION bf16 round_stochastic(float x, std::uint32_t random) {
-  const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
-  const bool finite = (u & 0x7f800000u) != 0x7f800000u;
-  return bf16::from_bits(finite ? std::uint16_t((u + random) >> 16) : bf16::round_to_nearest(x));
+// Up with the probability of the part that bf16 cannot hold. The upper half of the result is the bf16. Infinity has no such
+// part and stays; a NaN must not be counted up into a number.
+MYLOS_FUNCTION std::uint32_t round_stochastic(float x, std::uint32_t random) {
+  return x == x ? std::bit_cast<std::uint32_t>(x) + random : 0x7fc00000u;
+}
+
+// 1 / 2^22 is what these may be off by, a fiftieth of a bf16 moment's own rounding; IEEE's square root and division would
+// cost more instructions than all the rest.
+MYLOS_FUNCTION float divided(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  return a * inverse;
+#else
+  return a / b;
+#endif
+}
+MYLOS_FUNCTION float root(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return Kokkos::sqrt(x);
+#endif
 }
 
 MYLOS_FUNCTION void split(std::uint32_t master, bf16& p, std::uint16_t& low) {
@@ -49,8 +70,10 @@ MYLOS_FUNCTION std::uint32_t join(bf16 p, std::uint16_t low) {
   return std::uint32_t(std::uint16_t(p.bits - (low >> 15))) << 16 | low;
 }
 
+// (m/c1) / (sqrt(v/c2) + eps) = correction · m / (sqrt(v) + scaled_eps), with correction = sqrt(c2)/c1 and scaled_eps =
+// eps·sqrt(c2).
 struct Coefficients {
-  float learning_rate, beta1, beta2, one_minus_beta1, one_minus_beta2, inverse_c1, inverse_c2, eps, weight_decay;
+  float learning_rate, beta1, beta2, one_minus_beta1, one_minus_beta2, correction, scaled_eps, weight_decay;
 };
 
 enum class Weights { f32, bf16_split, bf16_stochastic, bf16_nearest };
@@ -58,7 +81,8 @@ enum class Weights { f32, bf16_split, bf16_stochastic, bf16_nearest };
 template <Weights kind, class G, class M>
 struct AdamW {
   using P = std::conditional_t<kind == Weights::f32, float, bf16>;
-  static constexpr int kWidth = pack_width<P, G, M>;
+  // Moments in f32: packs of 4, whose accesses by neighbouring threads leave no gaps.
+  static constexpr int kWidth = sizeof(M) == 4 ? 4 : pack_width<P, G, M>;
 
   Coefficients c;
   Rounding rounding;
@@ -83,7 +107,7 @@ struct AdamW {
       const float d = grad.v[k] * factor;
       first.v[k] = Kokkos::fma(c.beta1, first.v[k], c.one_minus_beta1 * d);
       second.v[k] = Kokkos::fma(c.beta2, second.v[k], c.one_minus_beta2 * (d * d));
-      const float direction = first.v[k] * c.inverse_c1 / (Kokkos::sqrt(second.v[k] * c.inverse_c2) + c.eps);
+      const float direction = divided(first.v[k] * c.correction, root(second.v[k]) + c.scaled_eps);
       weight.v[k] = Kokkos::fma(-c.learning_rate, Kokkos::fma(c.weight_decay, weight.v[k], direction), weight.v[k]);
     }
     const std::uint64_t index = first_index + std::uint64_t(i);
@@ -128,9 +152,15 @@ struct AdamW {
     } else {
       std::uint32_t random[W];
       rounding.bits(channel, index, random);
-      bf16 raw[W];
-      for (int k = 0; k < W; ++k) raw[k] = round_stochastic(x.v[k], random[k]);
-      store_raw<W>(to, raw);
+      if constexpr (W == 1) {
+        to->bits = std::uint16_t(round_stochastic(x.v[0], random[0]) >> 16);
+      } else {
+        Words<W, bf16> words;
+        for (int k = 0; k < W / 2; ++k)
+          words.v[k] = round_stochastic(x.v[2 * k], random[2 * k]) >> 16 |
+                       (round_stochastic(x.v[2 * k + 1], random[2 * k + 1]) & 0xffff0000u);
+        store_words(to, words);
+      }
     }
   }
 };
@@ -169,9 +199,9 @@ struct Join {
 
 Coefficients coefficients(const AdamWStep& s) {
   const double c1 = 1.0 - std::pow(double(s.beta1), double(s.step)),
-               c2 = 1.0 - std::pow(double(s.beta2), double(s.step));
-  return {s.learning_rate, s.beta1,         s.beta2, 1.0f - s.beta1, 1.0f - s.beta2,
-          float(1.0 / c1), float(1.0 / c2), s.eps,   s.weight_decay};
+               root_c2 = std::sqrt(1.0 - std::pow(double(s.beta2), double(s.step)));
+  return {s.learning_rate,        s.beta1,       s.beta2, 1.0f - s.beta1, 1.0f - s.beta2, float(root_c2 / c1),
+          float(s.eps * root_c2), s.weight_decay};
 }
 
 bool all_aligned(std::initializer_list<Tensor> tensors) {
@@ -197,7 +227,8 @@ void adamw(const Stream& stream, const AdamWStep& step, const Tensor& g, const T
                 low ? low.as<std::uint16_t>() : nullptr,
                 m.as<M>(),
                 v.as<M>()};
-    for_each<Op::kWidth>(exec_of(stream), "mylos::adamw::step", p.size(), all_aligned({g, p, low, m, v}), op);
+    const bool vector = all_aligned({g, p, low, m, v}) && step.first_index % Op::kWidth == 0;
+    for_each<Op::kWidth>(exec_of(stream), "mylos::adamw::step", p.size(), vector, op);
   };
   with_float_type(g.dtype(), [&](auto grad) {
     with_float_type(m.dtype(), [&](auto moment) {

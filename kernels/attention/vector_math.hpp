@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+
+#include "kernels/detail/math.hpp"
 
 #if defined(__FMA__)
 #include <immintrin.h>
@@ -41,25 +42,12 @@ inline Vec multiply_add(Vec a, Vec b, Vec c) {
 }
 
 // 2^x, relative error below 1.5e-7 for x in [-126, 127.5); 0 below -126 (so 2^-inf is 0), inf above 127.5, NaN stays
-// NaN. x = n + f with |f| <= 1/2; 2^f by the degree-6 Chebyshev interpolant (its own error 2.5e-9), 2^n by building the
-// exponent.
+// NaN.
 inline Vec exp2_of(Vec x) {
   const Vec clamped = x > splat(128.0f) ? splat(128.0f) : x;
-  const Vec shifted = clamped + splat(12582912.0f);  // 1.5 * 2^23: the sum's low bits are round(x)
-  const Vec f = clamped - (shifted - splat(12582912.0f));
-  Vec p = splat(0.00015461444724808513f);
-  p = multiply_add(p, f, splat(0.0013400428177711937f));
-  p = multiply_add(p, f, splat(0.00961805667843204f));
-  p = multiply_add(p, f, splat(0.05550327226669895f));
-  p = multiply_add(p, f, splat(0.24022650922289554f));
-  p = multiply_add(p, f, splat(0.6931472067028329f));
-  p = multiply_add(p, f, splat(1.0f));
-  IntVec n;
-  std::memcpy(&n, &shifted, sizeof n);
-  n = (n + 127) << 23;
-  Vec scale;
-  std::memcpy(&scale, &n, sizeof scale);
-  return x < splat(-126.0f) ? Vec{} : p * scale;
+  const Vec shifted = clamped + splat(kRoundingShift), f = clamped - (shifted - splat(kRoundingShift));
+  const Vec power = exp2_reduced(shifted, f, [](Vec a, Vec b, Vec c) { return multiply_add(a, b, c); });
+  return x < splat(-126.0f) ? Vec{} : power;
 }
 
 }  // namespace mylos::kernels::attention

@@ -17,6 +17,15 @@
 #include "kernels/detail/pack.hpp"
 
 namespace mylos::kernels {
+
+// a / b for a >= 0, b > 0. On a GPU a 64-bit division costs as much as a memory access; most launches do with 32 bits.
+MYLOS_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
+#if defined(__CUDA_ARCH__)
+  if (((a | b) >> 32) == 0) return std::uint32_t(a) / std::uint32_t(b);
+#endif
+  return a / b;
+}
+
 namespace detail {
 
 template <class Op>
@@ -38,12 +47,7 @@ struct GpuForEach {
     if (!enter(local)) return;
     std::int64_t row = 0, i = item;
     if (rows > 1) {
-      // A 64-bit division costs as much as a memory access; most launches do with 32 bits.
-      if (rows * items_per_row <= 0xffffffffll) {
-        row = std::uint32_t(item) / std::uint32_t(items_per_row);
-      } else {
-        row = item / items_per_row;
-      }
+      row = quotient(item, items_per_row);
       i = item - row * items_per_row;
     }
     if (i < packs) {

@@ -10,7 +10,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "tensor/bf16.hpp"
@@ -53,7 +55,12 @@ template <int W, class T>
 MYLOS_FUNCTION void load_raw(const T* p, T (&out)[W]) {
   constexpr int n = detail::kPiece<T, W>;
   for (int j = 0; j < W / n; ++j) {
-    const Pack<T, n> piece = reinterpret_cast<const Pack<T, n>*>(p)[j];
+    Pack<T, n> piece;
+#if defined(__CUDA_ARCH__)
+    piece = reinterpret_cast<const Pack<T, n>*>(p)[j];
+#else
+    std::memcpy(&piece, p + j * n, sizeof piece);  // a cast would break C++'s rules on aliases
+#endif
     for (int k = 0; k < n; ++k) out[j * n + k] = piece.v[k];
   }
 }
@@ -63,21 +70,97 @@ MYLOS_FUNCTION void store_raw(T* p, const T (&in)[W]) {
   for (int j = 0; j < W / n; ++j) {
     Pack<T, n> piece;
     for (int k = 0; k < n; ++k) piece.v[k] = in[j * n + k];
+#if defined(__CUDA_ARCH__)
     reinterpret_cast<Pack<T, n>*>(p)[j] = piece;
+#else
+    std::memcpy(p + j * n, &piece, sizeof piece);
+#endif
+  }
+}
+
+// W elements as they lie in memory, in as few registers: two bf16 share one.
+template <int W, class T>
+struct Words {
+  static_assert(W * sizeof(T) % 4 == 0);
+  static constexpr int kCount = int(W * sizeof(T) / 4);
+  std::uint32_t v[kCount];
+};
+// One element is its value: compilers vectorise loops over floats, but not the copies of a bf16.
+template <class T>
+struct Words<1, T> {
+  static constexpr int kCount = 0;
+  float v;
+};
+
+template <int W, class T>
+MYLOS_FUNCTION Words<W, T> load_words(const T* p) {
+  Words<W, T> r;
+  if constexpr (Words<W, T>::kCount == 0) {
+    r.v = float(*p);
+  } else {
+#if defined(__CUDA_ARCH__)
+    load_raw<Words<W, T>::kCount>(reinterpret_cast<const std::uint32_t*>(p), r.v);
+#else
+    std::memcpy(r.v, p, sizeof r.v);
+#endif
+  }
+  return r;
+}
+template <int W, class T>
+MYLOS_FUNCTION void store_words(T* p, const Words<W, T>& x) {
+  if constexpr (Words<W, T>::kCount == 0) {
+    *p = T(x.v);
+  } else {
+#if defined(__CUDA_ARCH__)
+    store_raw<Words<W, T>::kCount>(reinterpret_cast<std::uint32_t*>(p), x.v);
+#else
+    std::memcpy(p, x.v, sizeof x.v);
+#endif
   }
 }
 
 template <int W, class T>
-MYLOS_FUNCTION Floats<W> load(const T* p) {
+MYLOS_FUNCTION Floats<W> to_floats(const Words<W, T>& x) {
   Floats<W> r;
-  if constexpr (W == 1) {
-    r.v[0] = float(*p);
+  if constexpr (Words<W, T>::kCount == 0) {
+    r.v[0] = x.v;
+  } else if constexpr (sizeof(T) == 2) {
+    for (int k = 0; k < W / 2; ++k) {
+      r.v[2 * k] = std::bit_cast<float>(x.v[k] << 16);
+      r.v[2 * k + 1] = std::bit_cast<float>(x.v[k] & 0xffff0000u);
+    }
   } else {
-    T raw[W];
-    load_raw<W>(p, raw);
-    for (int k = 0; k < W; ++k) r.v[k] = float(raw[k]);
+    for (int k = 0; k < W; ++k) r.v[k] = std::bit_cast<float>(x.v[k]);
   }
   return r;
+}
+template <class T, int W>
+MYLOS_FUNCTION Words<W, T> to_words(const Floats<W>& x) {
+  Words<W, T> r;
+  if constexpr (Words<W, T>::kCount == 0) {
+    r.v = float(T(x.v[0]));
+  } else if constexpr (sizeof(T) == 2) {
+    for (int k = 0; k < W / 2; ++k) {
+#if defined(__CUDA_ARCH__)
+      const __nv_bfloat162_raw pair = __floats2bfloat162_rn(x.v[2 * k], x.v[2 * k + 1]);  // one instruction
+      r.v[k] = pair.x | std::uint32_t(pair.y) << 16;
+#else
+      r.v[k] = bf16::round_to_nearest(x.v[2 * k]) | std::uint32_t(bf16::round_to_nearest(x.v[2 * k + 1])) << 16;
+#endif
+    }
+  } else {
+    for (int k = 0; k < W; ++k) r.v[k] = std::bit_cast<std::uint32_t>(x.v[k]);
+  }
+  return r;
+}
+
+template <int W, class T>
+MYLOS_FUNCTION Floats<W> load(const T* p) {
+  if constexpr (W == 1) {
+    return {{float(*p)}};
+  } else {
+    return to_floats(load_words<W>(p));
+  }
 }
 
 template <int W, class T>
@@ -85,9 +168,7 @@ MYLOS_FUNCTION void store(T* p, const Floats<W>& x) {
   if constexpr (W == 1) {
     *p = T(x.v[0]);
   } else {
-    T raw[W];
-    for (int k = 0; k < W; ++k) raw[k] = T(x.v[k]);
-    store_raw<W>(p, raw);
+    store_words(p, to_words<T>(x));
   }
 }
 

@@ -6,18 +6,21 @@
 //       const float total = row.sum(width, [&](auto w, std::int64_t i) { ... sum of the w() elements from i ... });
 //       row.each(width, [&](auto w, std::int64_t i) { ... the w() elements from i ... });
 //       row.once([&] { ... });
+//       // Or both at once, for values that are read from memory but once: value = load(w, i), total = the sum of
+//       // part(value), result = finish(total), then use(w, i, value, result). Values stay in a GPU's registers.
+//       row.sum_and_use(width, load, part, finish, use);
 //     }
 //   };
 //   for_each_row<8>(exec, "mylos::rms_norm::forward", rows, width, vector, Body{...});
 //
-// A row is worked on by one CPU thread, by a GPU team of 256 or 512 threads, or, when it is short, by 1 to 32 lanes of
+// A row is worked on by one CPU thread, by a GPU team of 128 to 512 threads, or, when it is short, by 1 to 32 lanes of
 // a warp, so that a team has many rows. The order of each sum is fixed by the width alone: the same bits in every run.
 #pragma once
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "kernels/detail/pack.hpp"
+#include "kernels/detail/for_each.hpp"
 
 namespace mylos::kernels {
 
@@ -39,9 +42,12 @@ struct RowsOf {
   }
   KOKKOS_FUNCTION T* row(std::int64_t r) const {
     if (inner_count == 1) return data + r * outer;
-    return data + r / inner_count * outer + r % inner_count * inner;
+    const std::int64_t o = quotient(r, inner_count);
+    return data + o * outer + (r - o * inner_count) * inner;
   }
 };
+
+[[maybe_unused]] constexpr int kKept = 4;  // packs that a GPU thread keeps between the passes of sum_and_use
 
 struct CpuRow {
   template <class F>
@@ -70,6 +76,11 @@ struct CpuRow {
   void once(const F& f) const {
     f();
   }
+  template <class Load, class Part, class Finish, class Use>
+  void sum_and_use(std::int64_t n, const Load& load, const Part& part, const Finish& finish, const Use& use) const {
+    const auto result = finish(sum(n, [&](auto pack, std::int64_t i) { return part(load(pack, i)); }));
+    each(n, [&](auto pack, std::int64_t i) { use(pack, i, load(pack, i), result); });
+  }
 };
 
 template <int W>
@@ -91,11 +102,30 @@ struct TeamRow {
   KOKKOS_FUNCTION void once(const F& f) const {
     if (member.team_rank() == 0) f();
   }
+  template <class Load, class Part, class Finish, class Use>
+  KOKKOS_FUNCTION void sum_and_use(std::int64_t n, const Load& load, const Part& part, const Finish& finish,
+                                   const Use& use) const {
+    using Value = decltype(load(Width<W>{}, n));
+    const std::int64_t first = std::int64_t(member.team_rank()) * W, step = std::int64_t(member.team_size()) * W;
+    Value kept[kKept];
+    for (int j = 0; j < kKept; ++j)
+      if (first + j * step < n) kept[j] = load(Width<W>{}, first + j * step);
+    float s = 0.0f;
+    for (int j = 0; j < kKept; ++j)
+      if (first + j * step < n) s += part(kept[j]);
+    for (std::int64_t i = first + kKept * step; i < n; i += step) s += part(load(Width<W>{}, i));
+    member.team_reduce(Kokkos::Sum<float>(s));
+    const auto result = finish(s);
+    for (int j = 0; j < kKept; ++j)
+      if (first + j * step < n) use(Width<W>{}, first + j * step, kept[j], result);
+    for (std::int64_t i = first + kKept * step; i < n; i += step) use(Width<W>{}, i, load(Width<W>{}, i), result);
+  }
 };
 
 template <int W>
 struct LaneRow {
   const Member& member;
+  int lanes;
 
   template <class F>
   KOKKOS_FUNCTION float sum(std::int64_t n, const F& f) const {
@@ -114,6 +144,28 @@ struct LaneRow {
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerThread(member), [&] { f(); });
   }
+  // A lane has at most kKept packs: longer rows are a team's.
+  template <class Load, class Part, class Finish, class Use>
+  KOKKOS_FUNCTION void sum_and_use(std::int64_t n, const Load& load, const Part& part, const Finish& finish,
+                                   const Use& use) const {
+    using Value = decltype(load(Width<W>{}, n));
+    Value kept[kKept];
+    float total = 0.0f;
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(member, lanes),
+        [&](int lane, float& s) {
+          for (int j = 0; j < kKept; ++j)
+            if ((lane + j * lanes) * W < n) kept[j] = load(Width<W>{}, std::int64_t(lane + j * lanes) * W);
+          for (int j = 0; j < kKept; ++j)
+            if ((lane + j * lanes) * W < n) s += part(kept[j]);
+        },
+        total);
+    const auto result = finish(total);
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
+      for (int j = 0; j < kKept; ++j)
+        if ((lane + j * lanes) * W < n) use(Width<W>{}, std::int64_t(lane + j * lanes) * W, kept[j], result);
+    });
+  }
 };
 
 namespace detail {
@@ -130,24 +182,26 @@ template <int W, class Body>
 struct LanesPerRow {
   Body body;
   std::int64_t rows;
+  int lanes;
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t r = std::int64_t(member.league_rank()) * member.team_size() + member.team_rank();
-    if (r < rows) body(LaneRow<W>{member}, r);
+    if (r < rows) body(LaneRow<W>{member, lanes}, r);
   }
 };
 
 template <int W, class Body>
 void rows_on_gpu(const Exec& exec, const char* label, std::int64_t rows, std::int64_t width, const Body& body) {
   const std::int64_t packs = width / W;
-  if (packs <= 128) {
+  if (packs <= 32 * kKept) {
     int lanes = 1;
     while (lanes < packs && lanes < 32) lanes *= 2;
     const std::int64_t rows_per_team = 256 / lanes;
     Kokkos::parallel_for(label,
                          TeamPolicy(exec, int((rows + rows_per_team - 1) / rows_per_team), int(rows_per_team), lanes),
-                         LanesPerRow<W, Body>{body, rows});
+                         LanesPerRow<W, Body>{body, rows, lanes});
   } else {
-    Kokkos::parallel_for(label, TeamPolicy(exec, int(rows), packs <= 1024 ? 256 : 512), TeamPerRow<W, Body>{body});
+    const int team = packs <= 128 * kKept ? 128 : packs <= 256 * kKept ? 256 : 512;
+    Kokkos::parallel_for(label, TeamPolicy(exec, int(rows), team), TeamPerRow<W, Body>{body});
   }
 }
 

@@ -56,35 +56,46 @@ struct Scatter {
   }
 };
 
-// On a GPU: a team has (i, tile), each thread W columns; four rows are under way at a time, added in order.
+// On a GPU: a team has (i, tile), each thread W columns; kAhead rows are under way at a time, added in order. Most tokens
+// occur once or twice, a few hundreds of times: the first two come by themselves.
 template <class T, class D, int W>
 struct ScatterTeam {
   Scatter<T, D> s;
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t i = member.league_rank() / s.tiles;
-    const std::int64_t c = (member.league_rank() % s.tiles * kGpuTeam + member.team_rank()) * W;
+    const std::int64_t i = quotient(member.league_rank(), s.tiles), tile = member.league_rank() - i * s.tiles;
+    const std::int64_t c = (tile * kGpuTeam + member.team_rank()) * W;
     if (c >= s.width || !s.is_first(i)) return;
-    const std::int64_t token = token_of(s.order[i]);
+    D* to = s.dtable + token_of(s.order[i]) * s.width + c;
+    const Words<W, D> before = load_words<W>(to);
     Floats<W> sums{};
-    bool more = true;
-    for (std::int64_t e = i; more; e += 4) {
-      Floats<W> row[4] = {};
-      bool valid[4];
-      for (int j = 0; j < 4; ++j) {
-        const std::uint64_t key = e + j < s.tokens ? s.order[e + j] : ~std::uint64_t(0);
-        valid[j] = token_of(key) == token;
-        if (valid[j]) row[j] = load<W>(s.dout + position_of(key) * s.width + c);
-      }
-      for (int j = 0; j < 4; ++j)
-        if (valid[j])
-          for (int k = 0; k < W; ++k) sums.v[k] += row[j].v[k];
-      more = valid[3];
-    }
-    D* to = s.dtable + token * s.width + c;
-    Floats<W> total = load<W>(to);
+    if (add_rows<2>(i, i, c, sums))
+      for (std::int64_t e = i + 2; add_rows<kAhead>(i, e, c, sums); e += kAhead) continue;
+    Floats<W> total = to_floats(before);
     for (int k = 0; k < W; ++k) total.v[k] += sums.v[k];
     store(to, total);
+  }
+
+ private:
+  static constexpr int kAhead = 8;
+
+  // Adds the n rows at e as far as they are of the token at i; whether there may be more.
+  template <int n>
+  KOKKOS_FUNCTION bool add_rows(std::int64_t i, std::int64_t e, std::int64_t c, Floats<W>& sums) const {
+    const std::int64_t token = token_of(s.order[i]);
+    Words<W, T> row[n];
+    bool valid[n];
+    for (int j = 0; j < n; ++j) {
+      const std::uint64_t key = e + j < s.tokens ? s.order[e + j] : ~std::uint64_t(0);
+      valid[j] = token_of(key) == token;
+      if (valid[j]) row[j] = load_words<W>(s.dout + position_of(key) * s.width + c);
+    }
+    for (int j = 0; j < n; ++j) {
+      if (!valid[j]) continue;
+      const Floats<W> x = to_floats(row[j]);
+      for (int k = 0; k < W; ++k) sums.v[k] += x.v[k];
+    }
+    return valid[n - 1];
   }
 };
 

@@ -2,8 +2,10 @@
 // this folder, but for its benchmark.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
+#include "tensor/function.hpp"
 #include "tensor/runtime.hpp"
 
 namespace mylos::kernels::detail {
@@ -22,5 +24,12 @@ void softmax_loss(const Stream& stream, const LossRows& rows);
 // The same, and every logit is replaced by grad_scale[0] · (its probability - 1 if it is the label's); 0 in ignored rows.
 // NaN where the label is beyond the vocabulary, and everywhere if grad_scale is not finite.
 void softmax_loss_gradient(const Stream& stream, const LossRows& rows, const float* grad_scale);
+
+// Of the row's gradient: NaN from a number that is not finite or a label beyond the vocabulary, so that it ends up in the
+// gradients' norm, which the host looks at.
+MYLOS_FUNCTION float row_scale(const float* grad_scale, std::int32_t label, std::int64_t vocabulary) {
+  const float scale = *grad_scale;
+  return label < vocabulary && std::isfinite(scale) ? scale : NAN;
+}
 
 }  // namespace mylos::kernels::detail

@@ -7,7 +7,8 @@
 
 namespace mylos::kernels::device {
 
-inline constexpr std::int64_t kSumBlocks = 1024;  // partial sums, one for each block of elements
+// Partial sums, one for each block of elements: four teams for each of an H200's 132 multiprocessors.
+inline constexpr std::int64_t kSumBlocks = 528;
 
 void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspace, const Tensor& result);
 void sum(const Stream& stream, const Tensor& t, bool accumulate, const Tensor& workspace, const Tensor& result);

@@ -44,15 +44,27 @@ struct TeamPartial {
     const std::int64_t thread = std::int64_t(member.league_rank()) * member.team_size() + member.team_rank();
     const std::int64_t threads = std::int64_t(member.league_size()) * member.team_size();
     const std::int64_t packs = n / W;
-    double s = 0.0;
-    for (std::int64_t i = thread; i < packs; i += threads) {
-      const Floats<W> x = load<W>(t + i * W);
-      for (int k = 0; k < W; ++k) s += term<kSquare>(x.v[k]);
+    // Four packs are under way at a time, each with a sum of its own.
+    constexpr int kAhead = 4;
+    double sums[kAhead] = {};
+    std::int64_t i = thread;
+    for (; i + (kAhead - 1) * threads < packs; i += kAhead * threads) {
+      Words<W, T> raw[kAhead];
+      for (int j = 0; j < kAhead; ++j) raw[j] = load_words<W>(t + (i + j * threads) * W);
+      for (int j = 0; j < kAhead; ++j) add(sums[j], raw[j]);
     }
+    for (; i < packs; i += threads) add(sums[0], load_words<W>(t + i * W));
+    double s = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     const std::int64_t rest = packs * W + thread;
     if (rest < n) s += term<kSquare>(float(t[rest]));
     member.team_reduce(Kokkos::Sum<double>(s));
     if (member.team_rank() == 0) partial[member.league_rank()] = s;
+  }
+
+ private:
+  static MYLOS_FUNCTION void add(double& s, const Words<W, T>& raw) {
+    const Floats<W> x = to_floats(raw);
+    for (int k = 0; k < W; ++k) s += term<kSquare>(x.v[k]);
   }
 };
 

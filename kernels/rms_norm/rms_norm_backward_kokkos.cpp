@@ -1,5 +1,6 @@
 // dx needs a sum over each row, dw one over all rows. Blocks of rows each leave their part of dw in the workspace, a
-// second launch adds the parts in the order of the blocks; on a GPU, wide rows make both in one pass over dy and x.
+// second launch adds the parts in the order of the blocks. One pass over dy and x makes both, but for very wide or unaligned
+// rows on a GPU.
 #include "kernels/detail/for_each.hpp"
 #include "kernels/detail/rows.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"
@@ -7,9 +8,10 @@
 namespace mylos::kernels::device {
 namespace {
 
-constexpr std::int64_t kGpuBlocks = 528;  // four teams for each of an H200's 132 multiprocessors
+// Blocks are what an H200's 132 multiprocessors run at a time, so that all end together: three teams each where a team has a
+// row, two where it has many.
+constexpr std::int64_t kGpuBlocks = 3 * 132, kGpuLaneBlocks = 2 * 132;
 constexpr std::int64_t kCpuBlocks = 64;
-constexpr int kPacks = 4;  // packs of dw that a thread of the fused kernel keeps in registers
 
 using Scratch = Kokkos::View<float*, Exec::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
@@ -41,31 +43,57 @@ struct RowPointers {
         w(o.w),
         rstd(o.rstd[r]) {}
 
-  // The part of sum(dy·w·x) of W elements.
+  // The part of sum(dy·w·x) of the W elements from i, given those of dy and x.
   template <int W>
-  MYLOS_FUNCTION float dot(std::int64_t i) const {
-    const Floats<W> d = load<W>(dy + i), v = load<W>(x + i), weight = load<W>(w + i);
+  MYLOS_FUNCTION float dot(std::int64_t i, const Floats<W>& d, const Floats<W>& v) const {
+    const Floats<W> weight = load<W>(w + i);
     float s = 0.0f;
     for (int k = 0; k < W; ++k) s += d.v[k] * weight.v[k] * v.v[k];
     return s;
   }
-  // dy·x·rstd
+  // sums += dy·x·rstd
   template <int W>
-  MYLOS_FUNCTION Floats<W> weight_gradient(std::int64_t i) const {
-    const Floats<W> d = load<W>(dy + i), v = load<W>(x + i);
-    Floats<W> g;
-    for (int k = 0; k < W; ++k) g.v[k] = d.v[k] * (v.v[k] * rstd);
-    return g;
+  MYLOS_FUNCTION void add_weight_gradient(const Floats<W>& d, const Floats<W>& v, Floats<W>& sums) const {
+    for (int k = 0; k < W; ++k) sums.v[k] += d.v[k] * (v.v[k] * rstd);
   }
-  // common = rstd²·mean(dy·w·x)
+  // common = rstd²·mean(dy·w·x), g: dresidual or zeros
   template <int W>
-  MYLOS_FUNCTION void write_dx(std::int64_t i, float common) const {
-    const Floats<W> d = load<W>(dy + i), v = load<W>(x + i), weight = load<W>(w + i);
-    Floats<W> g{};
-    if (dresidual != nullptr) g = load<W>(dresidual + i);
+  MYLOS_FUNCTION void write_dx(std::int64_t i, const Floats<W>& d, const Floats<W>& v, Floats<W> g,
+                               float common) const {
+    const Floats<W> weight = load<W>(w + i);
     for (int k = 0; k < W; ++k) g.v[k] += rstd * (d.v[k] * weight.v[k] - v.v[k] * common);
     store(dx + i, g);
   }
+  template <int W>
+  MYLOS_FUNCTION Floats<W> residual(std::int64_t i) const {
+    Floats<W> g{};
+    if (dresidual != nullptr) g = load<W>(dresidual + i);
+    return g;
+  }
+
+  // What a GPU keeps of W elements between the two passes over a row.
+  template <int W>
+  struct Kept {
+    Words<W, T> dy, x, dresidual;  // dresidual: zeros when there is none
+  };
+  template <int W>
+  MYLOS_FUNCTION Kept<W> read(std::int64_t i) const {
+    return {load_words<W>(dy + i), load_words<W>(x + i),
+            dresidual != nullptr ? load_words<W>(dresidual + i) : Words<W, T>{}};
+  }
+  template <int W>
+  MYLOS_FUNCTION float dot(std::int64_t i, const Kept<W>& kept) const {
+    return dot(i, to_floats(kept.dy), to_floats(kept.x));
+  }
+  template <int W>
+  MYLOS_FUNCTION void write_dx(std::int64_t i, const Kept<W>& kept, float common) const {
+    write_dx(i, to_floats(kept.dy), to_floats(kept.x), to_floats(kept.dresidual), common);
+  }
+  template <int W>
+  MYLOS_FUNCTION void add_weight_gradient(const Kept<W>& kept, Floats<W>& sums) const {
+    add_weight_gradient(to_floats(kept.dy), to_floats(kept.x), sums);
+  }
+  MYLOS_FUNCTION float common(float total, std::int64_t width) const { return rstd * rstd * (total / float(width)); }
 };
 
 // Only dx, a row at a time.
@@ -76,10 +104,15 @@ struct InputGradient {
   template <class Row>
   KOKKOS_FUNCTION void operator()(const Row& row, std::int64_t r) const {
     const RowPointers<T, WT> p(o, r);
-    const float total =
-        row.sum(o.width, [=](auto pack, std::int64_t i) { return p.template dot<decltype(pack)::value>(i); });
-    const float common = p.rstd * p.rstd * (total / float(o.width));
-    row.each(o.width, [=](auto pack, std::int64_t i) { p.template write_dx<decltype(pack)::value>(i, common); });
+    const std::int64_t width = o.width;
+    row.sum_and_use(
+        width,
+        [=](auto pack, std::int64_t i) {
+          return std::pair{i, p.template read<decltype(pack)::value>(i)};
+        },
+        [=](const auto& kept) { return p.dot(kept.first, kept.second); },
+        [=](float total) { return p.common(total, width); },
+        [=](auto, std::int64_t i, const auto& kept, float common) { p.write_dx(i, kept.second, common); });
   }
 };
 
@@ -96,19 +129,24 @@ struct CpuBlock {
     const CpuRow row;
     for (std::int64_t r = b * o.rows / blocks; r < (b + 1) * o.rows / blocks; ++r) {
       const RowPointers<T, WT> p(o, r);
-      const float total = row.sum(o.width, [=](auto, std::int64_t i) { return p.template dot<1>(i); });
-      const float common = p.rstd * p.rstd * (total / float(o.width));
+      const float total =
+          row.sum(o.width, [=](auto, std::int64_t i) { return p.dot(i, load<1>(p.dy + i), load<1>(p.x + i)); });
+      const float common = p.common(total, o.width);
       MYLOS_SIMD
       for (std::int64_t i = 0; i < o.width; ++i) {
-        part[i] += p.template weight_gradient<1>(i).v[0];
-        p.template write_dx<1>(i, common);
+        const Floats<1> d = load<1>(p.dy + i), v = load<1>(p.x + i);
+        Floats<1> sum{{part[i]}};
+        p.add_weight_gradient(d, v, sum);
+        part[i] = sum.v[0];
+        p.write_dx(i, d, v, p.template residual<1>(i), common);
       }
     }
   }
 };
 
-// dx and the block's part of dw on a GPU: each thread keeps its columns of dw in registers over all rows of the block.
-template <class T, class WT, int W>
+// dx and the block's part of dw on a GPU, a team a row: each thread keeps its columns of dw in registers over all rows of
+// the block.
+template <class T, class WT, int W, int kPacks>
 struct TeamBlock {
   Operands<T, WT> o;
   float* parts;
@@ -119,17 +157,19 @@ struct TeamBlock {
     Floats<W> sums[kPacks] = {};
     for (std::int64_t r = b * o.rows / blocks; r < (b + 1) * o.rows / blocks; ++r) {
       const RowPointers<T, WT> p(o, r);
+      typename RowPointers<T, WT>::template Kept<W> kept[kPacks];
+      for (int j = 0; j < kPacks; ++j)
+        if (first + j * step < o.width) kept[j] = p.template read<W>(first + j * step);
       float total = 0.0f;
-      for (int j = 0; j < kPacks; ++j) {
-        const std::int64_t i = first + j * step;
-        if (i >= o.width) continue;
-        total += p.template dot<W>(i);
-        const Floats<W> g = p.template weight_gradient<W>(i);
-        for (int k = 0; k < W; ++k) sums[j].v[k] += g.v[k];
-      }
+      for (int j = 0; j < kPacks; ++j)
+        if (first + j * step < o.width) total += p.dot(first + j * step, kept[j]);
       member.team_reduce(Kokkos::Sum<float>(total));
-      const float common = p.rstd * p.rstd * (total / float(o.width));
-      for (std::int64_t i = first; i < o.width; i += step) p.template write_dx<W>(i, common);
+      const float common = p.common(total, o.width);
+      for (int j = 0; j < kPacks; ++j) {
+        if (first + j * step >= o.width) continue;
+        p.add_weight_gradient(kept[j], sums[j]);
+        p.write_dx(first + j * step, kept[j], common);
+      }
     }
     for (int j = 0; j < kPacks; ++j) {
       const std::int64_t i = first + j * step;
@@ -138,7 +178,62 @@ struct TeamBlock {
   }
 };
 
-// Only the parts of dw, for short, very wide or unaligned rows on a GPU: a team has `across` packs of columns, and
+// The same for short rows: lanes of a warp a row, so that a team has many and needs no barrier between them. Its threads
+// add up their parts of dw at the end.
+template <class T, class WT, int W, int kPacks>
+struct LaneBlock {
+  Operands<T, WT> o;
+  float* parts;
+  int lanes;
+
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const std::int64_t b = member.league_rank(), blocks = member.league_size(), step = std::int64_t(lanes) * W;
+    Floats<W> sums[kPacks] = {};
+    for (std::int64_t r = b * o.rows / blocks + member.team_rank(); r < (b + 1) * o.rows / blocks;
+         r += member.team_size()) {
+      const RowPointers<T, WT> p(o, r);
+      typename RowPointers<T, WT>::template Kept<W> kept[kPacks];
+      float total = 0.0f;
+      Kokkos::parallel_reduce(
+          Kokkos::ThreadVectorRange(member, lanes),
+          [&](int lane, float& s) {
+            const std::int64_t first = std::int64_t(lane) * W;
+            for (int j = 0; j < kPacks; ++j)
+              if (first + j * step < o.width) kept[j] = p.template read<W>(first + j * step);
+            for (int j = 0; j < kPacks; ++j)
+              if (first + j * step < o.width) s += p.dot(first + j * step, kept[j]);
+          },
+          total);
+      const float common = p.common(total, o.width);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
+        const std::int64_t first = std::int64_t(lane) * W;
+        for (int j = 0; j < kPacks; ++j) {
+          if (first + j * step >= o.width) continue;
+          p.add_weight_gradient(kept[j], sums[j]);
+          p.write_dx(first + j * step, kept[j], common);
+        }
+      });
+    }
+    const Scratch shared(member.team_scratch(0), std::size_t(member.team_size() * o.width));
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
+      for (int j = 0; j < kPacks; ++j) {
+        const std::int64_t i = std::int64_t(lane) * W + j * step;
+        if (i < o.width)
+          for (int k = 0; k < W; ++k) shared(member.team_rank() * o.width + i + k) = sums[j].v[k];
+      }
+    });
+    member.team_barrier();
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
+      for (std::int64_t i = member.team_rank() * lanes + lane; i < o.width; i += member.team_size() * lanes) {
+        float s = 0.0f;
+        for (int t = 0; t < member.team_size(); ++t) s += shared(t * o.width + i);
+        parts[b * o.width + i] = s;
+      }
+    });
+  }
+};
+
+// Only the parts of dw, for very wide or unaligned rows on a GPU: a team has `across` packs of columns, and
 // team_size / across rows at a time.
 template <class T, class WT, int W>
 struct WeightPart {
@@ -155,8 +250,8 @@ struct WeightPart {
     Floats<W> sums{};
     if (i < o.width) {
       for (std::int64_t r = b * o.rows / blocks + down; r < (b + 1) * o.rows / blocks; r += height) {
-        const Floats<W> g = RowPointers<T, WT>(o, r).template weight_gradient<W>(i);
-        for (int k = 0; k < W; ++k) sums.v[k] += g.v[k];
+        const RowPointers<T, WT> p(o, r);
+        p.add_weight_gradient(p.template read<W>(i), sums);
       }
     }
     const Scratch shared(member.team_scratch(0), std::size_t(member.team_size() * W));
@@ -184,7 +279,7 @@ struct CombineColumns {
   }
 };
 
-// 32 columns and 16 lanes over the blocks for each team.
+// 32 columns and 32 lanes over the blocks for each team; a lane has kAhead loads under way.
 template <class DW>
 struct CombineTeam {
   CombineColumns<DW> c;
@@ -192,9 +287,14 @@ struct CombineTeam {
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const int column = member.team_rank() % 32, lane = member.team_rank() / 32, lanes = member.team_size() / 32;
     const std::int64_t i = std::int64_t(member.league_rank()) * 32 + column;
+    constexpr int kAhead = 7;  // 32 · 7 · 2 blocks cover kGpuBlocks in two rounds
     float s = 0.0f;
-    if (i < c.width)
-      for (std::int64_t b = lane; b < c.blocks; b += lanes) s += c.parts[b * c.width + i];
+    for (std::int64_t b = lane; i < c.width && b < c.blocks; b += kAhead * lanes) {
+      float part[kAhead];
+      for (int j = 0; j < kAhead; ++j)
+        part[j] = b + j * lanes < c.blocks ? c.parts[(b + j * lanes) * c.width + i] : 0.0f;
+      for (int j = 0; j < kAhead; ++j) s += part[j];
+    }
     const Scratch shared(member.team_scratch(0), std::size_t(member.team_size()));
     shared(lane * 32 + column) = s;
     member.team_barrier();
@@ -208,7 +308,7 @@ template <class DW>
 void combine(const Exec& exec, const CombineColumns<DW>& c) {
   const char* label = "mylos::rms_norm::backward_weight";
   if constexpr (kOnGpu) {
-    constexpr int kTeam = 512;
+    constexpr int kTeam = 1024;
     Kokkos::parallel_for(label,
                          TeamPolicy(exec, int((c.width + 31) / 32), kTeam)
                              .set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(kTeam))),
@@ -218,14 +318,54 @@ void combine(const Exec& exec, const CombineColumns<DW>& c) {
   }
 }
 
+template <int W, int kPacks, int kTeam, class T, class WT>
+void launch_team_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks) {
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeam, kTeam == 256 ? 3 : 1>>;
+  Kokkos::parallel_for("mylos::rms_norm::backward", Policy(exec, int(blocks), kTeam),
+                       TeamBlock<T, WT, W, kPacks>{o, parts});
+}
+template <int W, int kPacks, class T, class WT>
+void launch_lane_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, int lanes) {
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<256, 2>>;
+  const int rows = 256 / lanes;
+  Kokkos::parallel_for("mylos::rms_norm::backward",
+                       Policy(exec, int(blocks), rows, lanes)
+                           .set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(std::size_t(rows * o.width)))),
+                       LaneBlock<T, WT, W, kPacks>{o, parts, lanes});
+}
+
+// Returns how many blocks it used, at most `blocks`.
 template <int W, class T, class WT>
-void launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, bool vector) {
+std::int64_t launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, bool vector) {
   const std::int64_t packs = o.width / W;
-  const int team = packs <= 256 * kPacks ? 256 : 512;
-  if (W > 1 && packs > 128 && packs <= std::int64_t(team) * kPacks) {
-    Kokkos::parallel_for("mylos::rms_norm::backward", TeamPolicy(exec, int(blocks), team),
-                         TeamBlock<T, WT, W>{o, parts});
-    return;
+  if constexpr (W > 1) {
+    if (packs <= 128) {
+      blocks = std::min(blocks, kGpuLaneBlocks);
+      int lanes = 1;
+      while (lanes < packs && lanes < 32) lanes *= 2;
+      if (packs <= lanes) {
+        launch_lane_blocks<W, 1>(exec, o, parts, blocks, lanes);
+      } else if (packs <= 2 * lanes) {
+        launch_lane_blocks<W, 2>(exec, o, parts, blocks, lanes);
+      } else if (packs <= 3 * lanes) {
+        launch_lane_blocks<W, 3>(exec, o, parts, blocks, lanes);
+      } else {
+        launch_lane_blocks<W, 4>(exec, o, parts, blocks, lanes);
+      }
+      return blocks;
+    }
+    if (packs <= 2048) {
+      if (packs <= 256) {
+        launch_team_blocks<W, 1, 256>(exec, o, parts, blocks);
+      } else if (packs <= 512) {
+        launch_team_blocks<W, 2, 256>(exec, o, parts, blocks);
+      } else if (packs <= 1024) {
+        launch_team_blocks<W, 2, 512>(exec, o, parts, blocks);
+      } else {
+        launch_team_blocks<W, 4, 512>(exec, o, parts, blocks);
+      }
+      return blocks;
+    }
   }
   int across = 1;
   while (across < 32 && across < packs) across *= 2;
@@ -236,21 +376,19 @@ void launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts, std::i
       TeamPolicy(exec, int(blocks * tiles), 256).set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(256 * W))),
       WeightPart<T, WT, W>{o, parts, tiles, blocks, across});
   for_each_row<W>(exec, "mylos::rms_norm::backward", o.rows, o.width, vector, InputGradient<T, WT>{o});
+  return blocks;
 }
 
 template <class T, class WT>
-void launch(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, bool vector) {
+std::int64_t launch(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, bool vector) {
   if constexpr (kOnGpu) {
     constexpr int W = pack_width<T, WT>;
-    if (vector) {
-      launch_gpu<W>(exec, o, parts, blocks, true);
-    } else {
-      launch_gpu<1>(exec, o, parts, blocks, false);
-    }
+    return vector ? launch_gpu<W>(exec, o, parts, blocks, true) : launch_gpu<1>(exec, o, parts, blocks, false);
   } else {
     Kokkos::parallel_for("mylos::rms_norm::backward",
                          Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, blocks),
                          CpuBlock<T, WT>{o, parts, blocks});
+    return blocks;
   }
 }
 
@@ -261,7 +399,8 @@ std::int64_t rms_norm_blocks(std::int64_t rows) { return std::min(rows, kOnGpu ?
 void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,
                        const Tensor& dresidual, bool accumulate, const Tensor& workspace, const Tensor& dx,
                        const Tensor& dw) {
-  const std::int64_t rows = rows_of(x), width = x.extent(-1), blocks = rms_norm_blocks(rows);
+  const std::int64_t rows = rows_of(x), width = x.extent(-1);
+  std::int64_t blocks = rms_norm_blocks(rows);
   float* parts = workspace ? static_cast<float*>(workspace.data()) : nullptr;
   const auto with_weight = [&](auto type, auto weight_type) {
     using T = decltype(type);
@@ -271,7 +410,7 @@ void rms_norm_backward(const Stream& stream, const Tensor& dy, const Tensor& x, 
     const Operands<T, WT> o{RowsOf<T>(dy), RowsOf<T>(x), RowsOf<T>(dresidual),
                             RowsOf<T>(dx), w.as<WT>(),   rstd.as<float>(),
                             rows,          width,        bool(dresidual)};
-    if (rows > 0) launch(exec_of(stream), o, parts, blocks, vector);
+    if (rows > 0) blocks = launch(exec_of(stream), o, parts, blocks, vector);
   };
   if (x.dtype() == DType::f32) {
     with_weight(float{}, float{});

@@ -8,57 +8,59 @@ std::int64_t rows_of(const Tensor& x) { return x.rank() == 3 ? x.extent(0) * x.e
 
 // y = x·rstd·w. One function, so that forward, fused and recomputed rows are the same bits.
 template <int W, class T, class WT>
-MYLOS_FUNCTION void scale_row(const T* x, const WT* w, float rstd, T* y, std::int64_t i) {
-  Floats<W> v = load<W>(x + i);
-  const Floats<W> weight = load<W>(w + i);
+MYLOS_FUNCTION void scale_row(const Words<W, T>& x, const WT* w, float rstd, T* y) {
+  Floats<W> v = to_floats(x);
+  const Floats<W> weight = load<W>(w);
   for (int k = 0; k < W; ++k) v.v[k] = v.v[k] * rstd * weight.v[k];
-  store(y + i, v);
+  store(y, v);
 }
 
-template <int W>
-MYLOS_FUNCTION float squares(const Floats<W>& x) {
-  float s = 0.0f;
-  for (int k = 0; k < W; ++k) s += x.v[k] * x.v[k];
-  return s;
-}
-
-// Each thread reads back, after the reduction, what it wrote before: no barrier is needed between the passes.
-template <class T, class WT>
+// x, or x + residual, read once and kept as it is stored: the norm is that of the rounded sum.
+template <class T, class WT, bool with_residual>
 struct Forward {
   RowsOf<T> x, residual, sum, y;
   const WT* w;
   float* rstd;
   float eps;
   std::int64_t width;
-  bool with_residual;
 
   template <class Row>
   KOKKOS_FUNCTION void operator()(const Row& row, std::int64_t r) const {
-    T* in = x.row(r);
-    if (with_residual) {
-      const T* a = in;
-      const T* b = residual.row(r);
-      T* s = sum.row(r);
-      row.each(width, [=](auto pack, std::int64_t i) {
-        constexpr int W = decltype(pack)::value;
-        Floats<W> v = load<W>(a + i);
-        const Floats<W> u = load<W>(b + i);
-        for (int k = 0; k < W; ++k) v.v[k] += u.v[k];
-        store(s + i, v);
-      });
-      in = s;
-    }
-    const T* from = in;
-    const float total =
-        row.sum(width, [=](auto pack, std::int64_t i) { return squares(load<decltype(pack)::value>(from + i)); });
-    const float scale = 1.0f / Kokkos::sqrt(total / float(width) + eps);
-    if (rstd != nullptr) {
-      float* out = rstd + r;
-      row.once([=] { *out = scale; });
-    }
-    const WT* weight = w;
+    const T* a = x.row(r);
+    const T* b = with_residual ? residual.row(r) : nullptr;
+    T* s = with_residual ? sum.row(r) : nullptr;
     T* to = y.row(r);
-    row.each(width, [=](auto pack, std::int64_t i) { scale_row<decltype(pack)::value>(from, weight, scale, to, i); });
+    const WT* weight = w;
+    float* out = rstd;
+    const float count = float(width), epsilon = eps;
+    row.sum_and_use(
+        width,
+        [=](auto pack, std::int64_t i) {
+          constexpr int W = decltype(pack)::value;
+          if constexpr (with_residual) {
+            Floats<W> v = load<W>(a + i);
+            const Floats<W> u = load<W>(b + i);
+            for (int k = 0; k < W; ++k) v.v[k] += u.v[k];
+            return to_words<T>(v);
+          } else {
+            return load_words<W>(a + i);
+          }
+        },
+        [=](const auto& value) {
+          const auto v = to_floats(value);
+          float total = 0.0f;
+          for (const float element : v.v) total += element * element;
+          return total;
+        },
+        [=](float total) {
+          const float scale = 1.0f / Kokkos::sqrt(total / count + epsilon);
+          if (out != nullptr) row.once([=] { out[r] = scale; });
+          return scale;
+        },
+        [=](auto, std::int64_t i, const auto& value, float scale) {
+          if constexpr (with_residual) store_words(s + i, value);
+          scale_row(value, weight + i, scale, to + i);
+        });
   }
 };
 
@@ -75,7 +77,9 @@ struct Apply {
     T* to = y.row(r);
     const WT* weight = w;
     const float scale = rstd[r];
-    row.each(width, [=](auto pack, std::int64_t i) { scale_row<decltype(pack)::value>(from, weight, scale, to, i); });
+    row.each(width, [=](auto pack, std::int64_t i) {
+      scale_row(load_words<decltype(pack)::value>(from + i), weight + i, scale, to + i);
+    });
   }
 };
 
@@ -103,17 +107,18 @@ void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& resid
     using WT = decltype(weight_type);
     constexpr int W = pack_width<T, WT>;
     const std::int64_t width = x.extent(-1);
-    const Forward<T, WT> body{RowsOf<T>(x),
-                              RowsOf<T>(residual),
-                              RowsOf<T>(sum),
-                              RowsOf<T>(y),
-                              w.as<WT>(),
-                              rstd ? rstd.as<float>() : nullptr,
-                              eps,
-                              width,
-                              bool(residual)};
-    for_each_row<W>(exec_of(stream), residual ? "mylos::residual_rms_norm::forward" : "mylos::rms_norm::forward",
-                    rows_of(x), width, vector_rows<W>({x, residual, sum, y, w}, width), body);
+    const auto launch = [&](auto with_residual) {
+      for_each_row<W>(exec_of(stream), residual ? "mylos::residual_rms_norm::forward" : "mylos::rms_norm::forward",
+                      rows_of(x), width, vector_rows<W>({x, residual, sum, y, w}, width),
+                      Forward<T, WT, decltype(with_residual)::value>{RowsOf<T>(x), RowsOf<T>(residual), RowsOf<T>(sum),
+                                                                     RowsOf<T>(y), w.as<WT>(),
+                                                                     rstd ? rstd.as<float>() : nullptr, eps, width});
+    };
+    if (residual) {
+      launch(std::true_type{});
+    } else {
+      launch(std::false_type{});
+    }
   });
 }
 

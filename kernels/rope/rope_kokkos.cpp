@@ -17,30 +17,41 @@ struct Table {
   }
 };
 
+constexpr int kHeads = kOnGpu ? 4 : 1;  // that a GPU thread rotates; a CPU vectorises over the columns of one
+
 template <class T>
 struct Rotate {
   T* x;
   const float* table;
   const std::int32_t* positions;
-  std::int64_t heads, half, token_stride, head_stride;
+  std::int64_t heads, groups, half, token_stride, head_stride;
   float sign;  // of the sine: -1 rotates back
 
-  // Row: one head of one token.
+  // Row: kHeads heads of one token, whose angles are read once.
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t row, std::int64_t i) const {
-    const std::int64_t token = row / heads;
-    T* p = x + token * token_stride + (row - token * heads) * head_stride + i;
+    const std::int64_t token = quotient(row, groups), first = (row - token * groups) * kHeads;
+    T* p = x + token * token_stride + first * head_stride + i;
     const float* angle = table + std::int64_t(positions[token]) * 2 * half + i;
-    const Floats<W> cosine = load<W>(angle), sine = load<W>(angle + half);
-    const Floats<W> x1 = load<W>(p), x2 = load<W>(p + half);
-    Floats<W> y1, y2;
-    for (int k = 0; k < W; ++k) {
-      const float s = sign * sine.v[k];
-      y1.v[k] = x1.v[k] * cosine.v[k] - x2.v[k] * s;
-      y2.v[k] = x2.v[k] * cosine.v[k] + x1.v[k] * s;
+    Words<W, T> x1[kHeads], x2[kHeads];
+    for (int h = 0; h < kHeads; ++h) {
+      if (kHeads > 1 && first + h >= heads) continue;
+      x1[h] = load_words<W>(p + h * head_stride);
+      x2[h] = load_words<W>(p + h * head_stride + half);
     }
-    store(p, y1);
-    store(p + half, y2);
+    const Floats<W> cosine = load<W>(angle), sine = load<W>(angle + half);
+    for (int h = 0; h < kHeads; ++h) {
+      if (kHeads > 1 && first + h >= heads) continue;
+      const Floats<W> a = to_floats(x1[h]), b = to_floats(x2[h]);
+      Floats<W> y1, y2;
+      for (int k = 0; k < W; ++k) {
+        const float s = sign * sine.v[k];
+        y1.v[k] = a.v[k] * cosine.v[k] - b.v[k] * s;
+        y2.v[k] = b.v[k] * cosine.v[k] + a.v[k] * s;
+      }
+      store(p + h * head_stride, y1);
+      store(p + h * head_stride + half, y2);
+    }
   }
 };
 
@@ -56,12 +67,12 @@ void rope(const Stream& stream, bool backward, const Tensor& table, const Tensor
   with_float_type(x.dtype(), [&](auto type) {
     using T = decltype(type);
     constexpr int W = pack_width<T>;
-    const std::int64_t half = x.extent(2) / 2;
+    const std::int64_t half = x.extent(2) / 2, groups = (x.extent(1) + kHeads - 1) / kHeads;
     const bool vector = rows_aligned(x) && rows_aligned(table) && half % W == 0;
-    for_each<W>(exec_of(stream), backward ? "mylos::rope::backward" : "mylos::rope::forward", x.extent(0) * x.extent(1),
+    for_each<W>(exec_of(stream), backward ? "mylos::rope::backward" : "mylos::rope::forward", x.extent(0) * groups,
                 half, vector,
-                Rotate<T>{x.as<T>(), table.as<float>(), positions.as<std::int32_t>(), x.extent(1), half, x.stride(0),
-                          x.stride(1), backward ? -1.0f : 1.0f});
+                Rotate<T>{x.as<T>(), table.as<float>(), positions.as<std::int32_t>(), x.extent(1), groups, half,
+                          x.stride(0), x.stride(1), backward ? -1.0f : 1.0f});
   });
 }
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "kernels/linear_cross_entropy/exp.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::kernels {
@@ -295,22 +294,6 @@ TEST(LinearCrossEntropyPlan, ASmallWorkspaceIsRefused) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("the workspace has 64 bytes"), std::string::npos) << e.what();
   }
-}
-
-TEST(ExpOfNegative, IsWithinTwoUlpOverItsWholeRange) {
-  double worst = 0;
-  for (double x = 0; x > -87; x -= 3.1e-5) {
-    const float argument = float(x);
-    const double want = std::exp(double(argument));
-    const double ulp = std::ldexp(1.0, std::ilogb(want) - 23);
-    worst = std::max(worst, std::fabs(double(detail::exp_of_negative(argument)) - want) / ulp);
-  }
-  EXPECT_LE(worst, 2.0);
-  EXPECT_EQ(detail::exp_of_negative(0.0f), 1.0f);
-  EXPECT_EQ(detail::exp_of_negative(-87.001f), 0.0f);
-  EXPECT_EQ(detail::exp_of_negative(-3e38f), 0.0f);
-  EXPECT_EQ(detail::exp_of_negative(-std::numeric_limits<float>::infinity()), 0.0f);
-  EXPECT_TRUE(std::isnan(detail::exp_of_negative(std::numeric_limits<float>::quiet_NaN())));
 }
 
 }  // namespace
