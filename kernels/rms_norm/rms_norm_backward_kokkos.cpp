@@ -2,7 +2,7 @@
 // second launch adds the parts in the order of the blocks. One pass over dy and x makes both, but for very wide or unaligned
 // rows on a GPU.
 #include "kernels/detail/for_each.hpp"
-#include "kernels/detail/rows.hpp"
+#include "kernels/rms_norm/backward_blocks_gpu.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"
 
 namespace mylos::kernels::device {
@@ -13,88 +13,7 @@ namespace {
 constexpr std::int64_t kGpuBlocks = 3 * 132, kGpuLaneBlocks = 2 * 132;
 constexpr std::int64_t kCpuBlocks = 64;
 
-using Scratch = Kokkos::View<float*, Exec::scratch_memory_space, Kokkos::MemoryUnmanaged>;
-
 std::int64_t rows_of(const Tensor& x) { return x.rank() == 3 ? x.extent(0) * x.extent(1) : x.extent(0); }
-
-template <class T, class WT>
-struct Operands {
-  RowsOf<T> dy, x, dresidual, dx;
-  const WT* w;
-  const float* rstd;
-  std::int64_t rows, width;
-  bool with_residual;
-};
-
-template <class T, class WT>
-struct RowPointers {
-  const T* dy;
-  const T* x;
-  const T* dresidual;  // nullptr when there is none
-  T* dx;
-  const WT* w;
-  float rstd;
-
-  KOKKOS_FUNCTION RowPointers(const Operands<T, WT>& o, std::int64_t r)
-      : dy(o.dy.row(r)),
-        x(o.x.row(r)),
-        dresidual(o.with_residual ? o.dresidual.row(r) : nullptr),
-        dx(o.dx.row(r)),
-        w(o.w),
-        rstd(o.rstd[r]) {}
-
-  // The part of sum(dy·w·x) of the W elements from i, given those of dy and x.
-  template <int W>
-  MYLOS_FUNCTION float dot(std::int64_t i, const Floats<W>& d, const Floats<W>& v) const {
-    const Floats<W> weight = load<W>(w + i);
-    float s = 0.0f;
-    for (int k = 0; k < W; ++k) s += d.v[k] * weight.v[k] * v.v[k];
-    return s;
-  }
-  // sums += dy·x·rstd
-  template <int W>
-  MYLOS_FUNCTION void add_weight_gradient(const Floats<W>& d, const Floats<W>& v, Floats<W>& sums) const {
-    for (int k = 0; k < W; ++k) sums.v[k] += d.v[k] * (v.v[k] * rstd);
-  }
-  // common = rstd²·mean(dy·w·x), g: dresidual or zeros
-  template <int W>
-  MYLOS_FUNCTION void write_dx(std::int64_t i, const Floats<W>& d, const Floats<W>& v, Floats<W> g,
-                               float common) const {
-    const Floats<W> weight = load<W>(w + i);
-    for (int k = 0; k < W; ++k) g.v[k] += rstd * (d.v[k] * weight.v[k] - v.v[k] * common);
-    store(dx + i, g);
-  }
-  template <int W>
-  MYLOS_FUNCTION Floats<W> residual(std::int64_t i) const {
-    Floats<W> g{};
-    if (dresidual != nullptr) g = load<W>(dresidual + i);
-    return g;
-  }
-
-  // What a GPU keeps of W elements between the two passes over a row.
-  template <int W>
-  struct Kept {
-    Words<W, T> dy, x, dresidual;  // dresidual: zeros when there is none
-  };
-  template <int W>
-  MYLOS_FUNCTION Kept<W> read(std::int64_t i) const {
-    return {load_words<W>(dy + i), load_words<W>(x + i),
-            dresidual != nullptr ? load_words<W>(dresidual + i) : Words<W, T>{}};
-  }
-  template <int W>
-  MYLOS_FUNCTION float dot(std::int64_t i, const Kept<W>& kept) const {
-    return dot(i, to_floats(kept.dy), to_floats(kept.x));
-  }
-  template <int W>
-  MYLOS_FUNCTION void write_dx(std::int64_t i, const Kept<W>& kept, float common) const {
-    write_dx(i, to_floats(kept.dy), to_floats(kept.x), to_floats(kept.dresidual), common);
-  }
-  template <int W>
-  MYLOS_FUNCTION void add_weight_gradient(const Kept<W>& kept, Floats<W>& sums) const {
-    add_weight_gradient(to_floats(kept.dy), to_floats(kept.x), sums);
-  }
-  MYLOS_FUNCTION float common(float total, std::int64_t width) const { return rstd * rstd * (total / float(width)); }
-};
 
 // Only dx, a row at a time.
 template <class T, class WT>
@@ -141,126 +60,6 @@ struct CpuBlock {
         p.write_dx(i, d, v, p.template residual<1>(i), common);
       }
     }
-  }
-};
-
-// dx and the block's part of dw on a GPU, a team a row: each thread keeps its columns of dw in registers over all rows of
-// the block.
-template <class T, class WT, int W, int kPacks>
-struct TeamBlock {
-  Operands<T, WT> o;
-  float* parts;
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t b = member.league_rank(), blocks = member.league_size();
-    const std::int64_t first = std::int64_t(member.team_rank()) * W, step = std::int64_t(member.team_size()) * W;
-    Floats<W> sums[kPacks] = {};
-    for (std::int64_t r = b * o.rows / blocks; r < (b + 1) * o.rows / blocks; ++r) {
-      const RowPointers<T, WT> p(o, r);
-      typename RowPointers<T, WT>::template Kept<W> kept[kPacks];
-      for (int j = 0; j < kPacks; ++j)
-        if (first + j * step < o.width) kept[j] = p.template read<W>(first + j * step);
-      float total = 0.0f;
-      for (int j = 0; j < kPacks; ++j)
-        if (first + j * step < o.width) total += p.dot(first + j * step, kept[j]);
-      member.team_reduce(Kokkos::Sum<float>(total));
-      const float common = p.common(total, o.width);
-      for (int j = 0; j < kPacks; ++j) {
-        if (first + j * step >= o.width) continue;
-        p.add_weight_gradient(kept[j], sums[j]);
-        p.write_dx(first + j * step, kept[j], common);
-      }
-    }
-    for (int j = 0; j < kPacks; ++j) {
-      const std::int64_t i = first + j * step;
-      if (i < o.width) store(parts + b * o.width + i, sums[j]);
-    }
-  }
-};
-
-// The same for short rows: lanes of a warp a row, so that a team has many and needs no barrier between them. Its threads
-// add up their parts of dw at the end.
-template <class T, class WT, int W, int kPacks>
-struct LaneBlock {
-  Operands<T, WT> o;
-  float* parts;
-  int lanes;
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t b = member.league_rank(), blocks = member.league_size(), step = std::int64_t(lanes) * W;
-    Floats<W> sums[kPacks] = {};
-    for (std::int64_t r = b * o.rows / blocks + member.team_rank(); r < (b + 1) * o.rows / blocks;
-         r += member.team_size()) {
-      const RowPointers<T, WT> p(o, r);
-      typename RowPointers<T, WT>::template Kept<W> kept[kPacks];
-      float total = 0.0f;
-      Kokkos::parallel_reduce(
-          Kokkos::ThreadVectorRange(member, lanes),
-          [&](int lane, float& s) {
-            const std::int64_t first = std::int64_t(lane) * W;
-            for (int j = 0; j < kPacks; ++j)
-              if (first + j * step < o.width) kept[j] = p.template read<W>(first + j * step);
-            for (int j = 0; j < kPacks; ++j)
-              if (first + j * step < o.width) s += p.dot(first + j * step, kept[j]);
-          },
-          total);
-      const float common = p.common(total, o.width);
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
-        const std::int64_t first = std::int64_t(lane) * W;
-        for (int j = 0; j < kPacks; ++j) {
-          if (first + j * step >= o.width) continue;
-          p.add_weight_gradient(kept[j], sums[j]);
-          p.write_dx(first + j * step, kept[j], common);
-        }
-      });
-    }
-    const Scratch shared(member.team_scratch(0), std::size_t(member.team_size() * o.width));
-    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
-      for (int j = 0; j < kPacks; ++j) {
-        const std::int64_t i = std::int64_t(lane) * W + j * step;
-        if (i < o.width)
-          for (int k = 0; k < W; ++k) shared(member.team_rank() * o.width + i + k) = sums[j].v[k];
-      }
-    });
-    member.team_barrier();
-    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, lanes), [&](int lane) {
-      for (std::int64_t i = member.team_rank() * lanes + lane; i < o.width; i += member.team_size() * lanes) {
-        float s = 0.0f;
-        for (int t = 0; t < member.team_size(); ++t) s += shared(t * o.width + i);
-        parts[b * o.width + i] = s;
-      }
-    });
-  }
-};
-
-// Only the parts of dw, for very wide or unaligned rows on a GPU: a team has `across` packs of columns, and
-// team_size / across rows at a time.
-template <class T, class WT, int W>
-struct WeightPart {
-  Operands<T, WT> o;
-  float* parts;
-  std::int64_t tiles, blocks;
-  int across;
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t b = member.league_rank() / tiles, tile = member.league_rank() % tiles;
-    const int lane = member.team_rank() % across, down = member.team_rank() / across,
-              height = member.team_size() / across;
-    const std::int64_t i = (tile * across + lane) * W;
-    Floats<W> sums{};
-    if (i < o.width) {
-      for (std::int64_t r = b * o.rows / blocks + down; r < (b + 1) * o.rows / blocks; r += height) {
-        const RowPointers<T, WT> p(o, r);
-        p.add_weight_gradient(p.template read<W>(i), sums);
-      }
-    }
-    const Scratch shared(member.team_scratch(0), std::size_t(member.team_size() * W));
-    for (int k = 0; k < W; ++k) shared((down * across + lane) * W + k) = sums.v[k];
-    member.team_barrier();
-    if (down != 0 || i >= o.width) return;
-    for (int d = 1; d < height; ++d)
-      for (int k = 0; k < W; ++k) sums.v[k] += shared((d * across + lane) * W + k);
-    store(parts + b * o.width + i, sums);
   }
 };
 
