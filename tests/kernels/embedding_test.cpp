@@ -12,8 +12,8 @@ namespace k = kernels;
 struct Case {
   std::int64_t tokens, vocabulary, width;
 };
-const std::vector<Case> kCases{{1, 1, 1},      {7, 3, 5},      {100, 50, 64}, {513, 1000, 96},
-                               {5000, 37, 24}, {33, 70000, 8}, {9, 4, 1031},  {300, 20, 520}};
+const std::vector<Case> kCases{{1, 1, 1},      {7, 3, 5},    {100, 50, 64},  {513, 1000, 96},  {5000, 37, 24},
+                               {33, 70000, 8}, {9, 4, 1031}, {300, 20, 520}, {9000, 40000, 16}};
 
 std::vector<std::int32_t> some_tokens(const Case& c) {
   std::vector<std::int32_t> tokens = random_ints(c.tokens, 0, std::int32_t(c.vocabulary), test_seed());

@@ -213,6 +213,25 @@ TEST_P(LinearCrossEntropy, BrokenBatchesAndWeightsShowAsNan) {
   for (std::int64_t t = 0; t < 6; ++t) EXPECT_EQ(std::isnan(loss[t]), t == 3 || t == 4) << t;
 }
 
+// Rows of the sizes that a GPU team keeps in different places: scratch memory, registers too, and neither; more rows than
+// it has teams, and ignored ones between.
+TEST_P(LinearCrossEntropy, LongRowsAreReadOnceAndRight) {
+  for (const auto& [tokens, vocabulary] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 33001}, {5, 100352}, {2, 140009}, {700, 4099}}) {
+    Problem p(tokens, 8, vocabulary, GetParam(), seed += 10);
+    for (std::int64_t t = 1; t < tokens; t += 3) p.labels[std::size_t(t)] = -1;
+    p.labels[0] = std::int32_t(vocabulary) - 1;
+    const Result want = reference(p.x, p.w, p.labels, 0.25, p.dtype),
+                 got = run(queue, p, {.chunk = tokens, .grad_scale = 0.25f});
+    EXPECT_TRUE(test::close(got.loss, want.loss, loss_tolerance(p.dtype))) << vocabulary;
+    EXPECT_TRUE(test::close(got.dx, want.dx, gradient_tolerance(p.dtype))) << vocabulary;
+    EXPECT_TRUE(test::close(got.dw, want.dw, gradient_tolerance(p.dtype))) << vocabulary;
+    EXPECT_EQ(run_forward(queue, p, tokens).v, got.loss.v) << vocabulary;
+    const Result again = run(queue, p, {.chunk = tokens, .grad_scale = 0.25f});
+    EXPECT_EQ(again.dx.v, got.dx.v) << vocabulary;
+  }
+}
+
 TEST_P(LinearCrossEntropy, ALabelBeyondTheVocabularyMakesItsGradientNan) {
   Problem p(6, 8, 31, GetParam(), seed + 750);
   p.labels[3] = 31;

@@ -57,8 +57,22 @@ struct Case {
 std::vector<Case> cases() {
   const DType f = DType::f32, b = DType::bf16;
   std::vector<Case> all;
-  for (auto [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {1, 5}, {3, 7}, {5, 64}, {131, 128}, {67, 96}, {9, 1000}, {3, 4096}, {2, 1031}, {2, 20000}, {1, 40000}})
+  for (auto [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 5},
+                                                                               {3, 7},
+                                                                               {5, 64},
+                                                                               {131, 128},
+                                                                               {67, 96},
+                                                                               {1100, 264},
+                                                                               {9, 768},
+                                                                               {9, 1000},
+                                                                               {3, 2048},
+                                                                               {411, 1536},
+                                                                               {3, 4096},
+                                                                               {2, 1031},
+                                                                               {5, 8192},
+                                                                               {3, 12288},
+                                                                               {2, 20000},
+                                                                               {1, 40000}})
     for (auto [x, w, dw] : std::vector<std::tuple<DType, DType, DType>>{{f, f, f}, {b, b, f}, {b, f, f}, {b, b, b}})
       all.push_back({x, w, dw, rows, width});
   all.push_back({b, b, f, 570, 1048});  // more rows than blocks of the backward pass
