@@ -231,8 +231,8 @@ template <class F>
 void launch(const Stream& stream, const char* label, std::int64_t teams, int floats, const F& kernel) {
   check_plain(teams < (std::int64_t(1) << 31), "attention: more than 2^31 tiles in one call; use a smaller batch");
   Policy policy(exec_of(stream), int(teams), kThreads);
-  Kokkos::parallel_for(label, policy.set_scratch_size(kScratchLevel, Kokkos::PerTeam(int(floats * sizeof(float)))),
-                       kernel);
+  policy.set_scratch_size(kScratchLevel, Kokkos::PerTeam(int(floats * sizeof(float))));
+  Kokkos::parallel_for(label, as_arguments(policy), kernel);
 }
 
 template <class T, int kWidth>
@@ -248,7 +248,8 @@ void backward_width(const Stream& stream, const Arguments& a) {
   const AttentionShape& s = a.shape;
   Kokkos::parallel_for(
       "mylos::attention::backward_delta",
-      Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec_of(stream), 0, s.batch * s.heads * s.sequence),
+      as_arguments(Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec_of(stream), 0,
+                                                                              s.batch * s.heads * s.sequence)),
       KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t token = i % p.a.shape.sequence, head = i / p.a.shape.sequence % p.a.shape.heads;
         const std::int64_t batch = i / p.a.shape.sequence / p.a.shape.heads;

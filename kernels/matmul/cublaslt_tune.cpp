@@ -95,23 +95,28 @@ class Bench {
   }
 
   std::vector<double> run(std::span<const Burst> bursts) {
-    std::vector<Event> points(bursts.size() + 1);
-    std::vector<int> counts;
-    points[0].record(stream_);
+    struct Span {
+      Event begin, end;
+      int launches = 0;
+    };
+    std::vector<Span> spans(bursts.size());
     for (std::size_t i = 0; i < bursts.size(); ++i) {
       const std::size_t c = bursts[i].candidate;
-      counts.push_back(graphs_[c] ? launches(c, bursts[i].seconds) : 0);
-      for (int n = counts[i]; n > 0; --n) graphs_[c]->launch(stream_);
-      points[i + 1].record(stream_);
+      const int all = graphs_[c] ? launches(c, bursts[i].seconds) : 0, settling = all / 3;
+      for (int n = 0; n < settling; ++n) graphs_[c]->launch(stream_);
+      spans[i].begin.record(stream_);
+      for (int n = settling; n < all; ++n) graphs_[c]->launch(stream_);
+      spans[i].end.record(stream_);
+      spans[i].launches = all - settling;
     }
-    points.back().wait();
+    if (!spans.empty()) spans.back().end.wait();
     std::vector<double> seconds;
     for (std::size_t i = 0; i < bursts.size(); ++i) {
-      if (counts[i] == 0) {
+      if (spans[i].launches == 0) {
         seconds.push_back(INFINITY);
         continue;
       }
-      const double graph = points[i + 1].seconds_since(points[i]) / counts[i];
+      const double graph = spans[i].end.seconds_since(spans[i].begin) / spans[i].launches;
       graph_s_[bursts[i].candidate] = std::max(graph, 1e-6);
       seconds.push_back(graph / nodes_);
     }

@@ -1,9 +1,10 @@
 // How candidates are ranked when the device's speed depends on its load: in short turns, again and again, never alone.
 //
 // Each candidate runs in bursts; a call of RunBursts runs its bursts back to back, so the device never rests between
-// them. A short probe leaves out what is far behind, a first round what is 4 % behind; three rounds, each in the other
-// direction, give the medians. Candidate 0 (the library's first choice) always stays, and keeps its place unless
-// another one gains more than the noise.
+// them. A short probe tells which few are worth more: it sees the clock of the moment. What counts is the speed once the
+// device has settled to what this candidate draws, so the bursts that rank are long (a second, of which the last two
+// thirds count), go forth and back, and those 3 % behind leave after the first round. Candidate 0 (the library's first
+// choice) always stays, and keeps its place unless another one gains more than the noise.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ struct Burst {
   std::size_t candidate;
   double seconds;  // about how long
 };
-// Seconds of one product in each burst; infinity where the candidate failed.
+// Seconds of one product in the last two thirds of each burst; infinity where the candidate failed.
 using RunBursts = std::function<std::vector<double>(std::span<const Burst>)>;
 
 struct Ranking {

@@ -19,8 +19,8 @@ struct BlockContext {
 // From b.x to `out`, the residual stream after the block ([T, D]; may be b.x_mid).
 void block_forward(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const Tensor& out);
 
-// Computes the tensors that the policy does not keep from those that it keeps; the same bits as the forward pass.
-void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b);
+// Computes the tensors that the block has not kept from those that it has; the same bits as the forward pass.
+void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const Kept& keep);
 
 // shared.stream_gradient: gradient of the residual stream after the block on entry, before the block on return.
 // Parameter gradients are added to `g`, or overwrite it unless `accumulate`.

@@ -98,9 +98,8 @@ void block_forward(const BlockContext& c, const BlockParameters& w, const BlockB
   kernels::linear_forward_residual(c.stream, b.product, w.down, b.x_mid, c.shared.matmul, out);
 }
 
-void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b) {
+void block_recompute(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, const Kept& keep) {
   constexpr const char* kPhase = "recompute";
-  const Kept keep = kept(c.execution.recompute);
   if (!keep.norms) {
     const Region region(c.stream, kPhase, "rms_norm/attention");
     kernels::rms_norm_apply(c.stream, b.x, w.attention_norm, b.rstd1, b.h1);

@@ -70,8 +70,9 @@ void take_block(const Dims& d, const Kept& mine, const char* category, Arena& ar
 
 void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena,
                  Buffers& out) {
-  const Kept keep = kept(execution.recompute);
-  const Kept share{!keep.norms, !keep.qkv, !keep.attention, !keep.residual, !keep.gate_up, !keep.product};
+  // The first block keeps the least.
+  const Kept least = kept(policy(execution, 0));
+  const Kept share{!least.norms, !least.qkv, !least.attention, !least.residual, !least.gate_up, !least.product};
   BlockBuffers shared;
   if (!execution.training) {
     // Nothing is kept: one block's tensors serve all, and norm outputs and residual streams take each other's place.
@@ -85,10 +86,11 @@ void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig&
   }
   take_block(d, share, kWorkspace, arena, shared);
   out.blocks.assign(std::size_t(model.layers), shared);
-  for (BlockBuffers& b : out.blocks) {
+  for (std::size_t i = 0; i < out.blocks.size(); ++i) {
+    BlockBuffers& b = out.blocks[i];
     b.x = arena.take(d.dtype, {d.T, d.D}, kActivations);
     b.rstd1 = arena.take(DType::f32, {d.T}, kActivations);
-    take_block(d, keep, kActivations, arena, b);
+    take_block(d, kept(policy(execution, std::int64_t(i))), kActivations, arena, b);
   }
 }
 
@@ -139,6 +141,11 @@ Kept kept(Recompute recompute) {
       break;
   }
   fail("recompute 'auto' must be replaced by what fits before memory is laid out");
+}
+
+Recompute policy(const ExecutionConfig& execution, std::int64_t block) {
+  if (execution.recompute_blocks == 0 || block < execution.recompute_blocks) return execution.recompute;
+  return execution.recompute == Recompute::full ? Recompute::selective : Recompute::none;
 }
 
 Buffers lay_out(const ModelConfig& model, const ExecutionConfig& execution, Arena& arena) {

@@ -1,8 +1,9 @@
 // The memory of one transformer on one device: what each block keeps for its backward pass, and the temporaries that
 // all blocks share. One layout function, run on a measuring or a real Arena.
 //
-// Recomputation is a policy per tensor: `Kept` says which tensors each block has for itself; the others exist once,
-// shared by all blocks, and are computed again before a block's backward pass. none / selective / full are presets.
+// Recomputation is a policy per tensor and block: `Kept` says which tensors a block has for itself; the others exist
+// once, shared by all blocks, and are computed again before the block's backward pass. none / selective / full are
+// presets, and the first blocks may follow a heavier one than the rest.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct Kept {
   bool product;    // silu(gate) * up
 };
 Kept kept(Recompute recompute);
+Recompute policy(const ExecutionConfig& execution, std::int64_t block);
 
 // One block's tensors. T = B·S tokens, W = (H + 2K)·h.
 struct BlockBuffers {

@@ -39,10 +39,11 @@ struct ExecutionConfig {
   std::int64_t batch = 1;       // B sequences in a micro-batch
   std::int64_t sequence = 512;  // S tokens each
   Recompute recompute = Recompute::none;
-  DType storage = DType::f32;    // weights and activations: f32 or bf16
-  DType gradients = DType::f32;  // f32 or bf16
-  bool training = true;          // false: no gradients, no saved activations
-  bool deterministic = true;     // false: attention's backward may differ in its last bits from run to run (GPU)
+  std::int64_t recompute_blocks = 0;  // the first so many blocks (0: all); the others follow the next lighter policy
+  DType storage = DType::f32;         // weights and activations: f32 or bf16
+  DType gradients = DType::f32;       // f32 or bf16
+  bool training = true;               // false: no gradients, no saved activations
+  bool deterministic = true;          // false: attention's backward may differ in its last bits from run to run (GPU)
 };
 
 }  // namespace mylos::model

@@ -1,5 +1,7 @@
 #include "model/flops.hpp"
 
+#include <algorithm>
+
 #include "model/buffers.hpp"
 #include "model/parameters.hpp"
 
@@ -43,7 +45,13 @@ class Ledger {
     add(op, T_ * flops_per_token, T_ * values_per_token * size_);
   }
   void add(const char* op, double flops, double bytes) {
-    if (calls_ > 0) ops_.push_back({op, phase_, calls_, double(calls_) * flops, double(calls_) * bytes, e_.storage});
+    if (calls_ == 0) return;
+    const auto same =
+        std::find_if(ops_.begin(), ops_.end(), [&](const OpCost& o) { return o.phase == phase_ && o.op == op; });
+    OpCost& cost = same != ops_.end() ? *same : ops_.emplace_back(OpCost{op, phase_, 0, 0, 0, e_.storage});
+    cost.calls += calls_;
+    cost.flops += double(calls_) * flops;
+    cost.bytes += double(calls_) * bytes;
   }
   std::vector<OpCost> take() { return std::move(ops_); }
 
@@ -127,8 +135,11 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   l.repeat(Phase::backward, n * L);
   add_block_backward(l, m);
   // The last block's backward pass follows its forward pass, so nothing of it is computed again.
-  l.repeat(Phase::recompute, n * (L - 1));
-  add_block_forward(l, m, kept(e.recompute));
+  const std::int64_t heavy = e.recompute_blocks == 0 ? L - 1 : std::min(e.recompute_blocks, L - 1);
+  l.repeat(Phase::recompute, n * heavy);
+  add_block_forward(l, m, kept(policy(e, 0)));
+  l.repeat(Phase::recompute, n * (L - 1 - heavy));
+  add_block_forward(l, m, kept(policy(e, L - 1)));
 
   l.repeat(Phase::optimizer, 1);
   const double per_parameter =

@@ -17,6 +17,9 @@ namespace {
 
 void check_execution(const ModelConfig& model, const ExecutionConfig& e) {
   check(e.batch >= 1, "batch is {}; a micro-batch has at least 1 sequence", e.batch);
+  check(e.recompute_blocks >= 0 && e.recompute_blocks <= model.layers,
+        "recompute_blocks is {}; it must be between 0 (all) and the model's {} layers", e.recompute_blocks,
+        model.layers);
   check(e.sequence >= 1 && e.sequence <= model.max_seq_len,
         "sequence is {}; it must be between 1 and model.max_seq_len ({})", e.sequence, model.max_seq_len);
   for (const DType d : {e.storage, e.gradients})
@@ -105,7 +108,8 @@ struct Transformer::Impl {
     const BlockContext c = context(stream, flat);
     for (std::size_t i = buffers.blocks.size(); i-- > 0;) {
       // What the last block computed is still in the shared buffers.
-      if (i + 1 < buffers.blocks.size()) block_recompute(c, w.blocks[i], buffers.blocks[i]);
+      if (i + 1 < buffers.blocks.size())
+        block_recompute(c, w.blocks[i], buffers.blocks[i], kept(policy(execution, std::int64_t(i))));
       block_backward(c, w.blocks[i], buffers.blocks[i], accumulate, g.blocks[i]);
     }
     const Region region(stream, "backward", "embedding");

@@ -61,8 +61,9 @@ std::string to_text(const MemoryPlan& p) {
   s +=
       fmt::format("parameters  {} ({}); in matrix products {} ({})\n", p.parameters, format_count(double(p.parameters)),
                   p.product_parameters, format_count(double(p.product_parameters)));
-  s += fmt::format("execution   micro-batch {} x {} tokens, storage {}, gradients {}, recompute {}{}\n", e.batch,
+  s += fmt::format("execution   micro-batch {} x {} tokens, storage {}, gradients {}, recompute {}{}{}\n", e.batch,
                    e.sequence, mylos::name_of(e.storage), mylos::name_of(e.gradients), name_of(e.recompute),
+                   e.recompute_blocks > 0 ? fmt::format(" in {} of {} blocks", e.recompute_blocks, m.layers) : "",
                    e.training ? "" : ", evaluation only");
   s += fmt::format("FLOPs/token causal {:.4g}, palm {:.4g}, total {:.4g}\n\n", p.flops_per_token.causal,
                    p.flops_per_token.palm, p.flops_per_token.total);
@@ -88,6 +89,7 @@ nlohmann::ordered_json to_json(const MemoryPlan& p) {
   j["execution"] = {{"batch", e.batch},
                     {"sequence", e.sequence},
                     {"recompute", name_of(e.recompute)},
+                    {"recompute_blocks", e.recompute_blocks},
                     {"storage", mylos::name_of(e.storage)},
                     {"gradients", mylos::name_of(e.gradients)},
                     {"training", e.training}};
@@ -109,6 +111,7 @@ void check_fits(const MemoryPlan& p, std::int64_t available_bytes) {
          batch = batch > 1 ? batch / 2 : 0) {
       model::ExecutionConfig e = p.execution;
       e.recompute = r;
+      e.recompute_blocks = 0;
       e.batch = batch;
       const std::int64_t bytes = beside_model + model_bytes(p.model, e);
       if (bytes > available_bytes) continue;

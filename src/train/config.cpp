@@ -16,6 +16,9 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.integer("sequence", c.sequence, 1, 1 << 24, "tokens of a sequence; at most model.max_seq_len");
   keys.choice("recompute", c.recompute, {"none", "selective", "full", "auto"},
               "which activations are computed again in the backward pass instead of kept; auto: the least that fits");
+  keys.integer(
+      "recompute_blocks", c.recompute_blocks, 0, 1 << 20,
+      "how many blocks follow train.recompute, from the first on; 0: all. The others follow the next lighter policy");
   keys.choice("storage", c.storage, {"f32", "bf16"}, "of weights and activations; sums are always fp32");
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.flag("deterministic", c.deterministic,
@@ -89,6 +92,12 @@ Config resolve(Config c) {
   check(c.train.sequence <= c.model.max_seq_len,
         "train.sequence is {}, longer than model.max_seq_len ({}); shorten one or raise the other", c.train.sequence,
         c.model.max_seq_len);
+  check(c.train.recompute_blocks <= c.model.layers,
+        "train.recompute_blocks is {} and the model has {} layers; give 0 (all) to {}", c.train.recompute_blocks,
+        c.model.layers, c.model.layers);
+  check(c.train.recompute != model::Recompute::automatic || c.train.recompute_blocks == 0,
+        "train.recompute_blocks is {}, but train.recompute = \"auto\" chooses it; leave one of them out",
+        c.train.recompute_blocks);
   c.schedule.length = optimizer::Schedule(c.schedule, c.train.steps).length();
   return c;
 }
@@ -109,6 +118,7 @@ model::ExecutionConfig execution(const Config& c) {
   return {.batch = c.train.batch,
           .sequence = c.train.sequence,
           .recompute = c.train.recompute,
+          .recompute_blocks = c.train.recompute_blocks,
           .storage = c.train.storage,
           .gradients = c.train.gradients,
           .training = true,

@@ -22,6 +22,7 @@ struct TrainConfig {
   std::int64_t accumulation = 1;  // micro-batches of a step
   std::int64_t sequence = 512;    // S tokens of a sequence
   model::Recompute recompute = model::Recompute::none;
+  std::int64_t recompute_blocks = 0;  // the first so many blocks, 0: all; the others follow the next lighter policy
   DType storage = DType::f32;
   DType gradients = DType::f32;
   bool deterministic = true;  // the same bits in every run; false: cuDNN's faster attention backward

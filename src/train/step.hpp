@@ -59,8 +59,9 @@ struct StepMemory {
 };
 // What TrainStep will take from an arena. train.recompute "auto" is planned as with_recompute() chooses.
 plan::MemoryPlan plan_run(const Config& config);
-// train.recompute "auto" becomes the fastest policy whose plan fits the device: none, else selective, else full (also
-// when that does not fit: plan::check_fits says what would). Other policies stay.
+// train.recompute "auto" becomes the fastest policy whose plan fits the device: none, else selective in as few blocks as
+// it takes, else full in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what
+// would). On a GPU 2 GiB are left to driver and libraries. Other policies stay.
 Config with_recompute(Config config, std::int64_t device_memory_bytes);
 
 struct StepResult {

@@ -16,8 +16,12 @@ using model::Recompute;
 ModelConfig small() { return {.dim = 96, .layers = 5, .heads = 6, .kv_heads = 2, .vocab = 611, .max_seq_len = 160}; }
 
 TEST(MemoryPlan, IsWhatARunAllocates) {
-  for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full}) {
-    const ExecutionConfig e{.batch = 2, .sequence = 150, .recompute = r};
+  for (const auto& [r, blocks] : {std::pair{Recompute::none, 0},
+                                  {Recompute::selective, 0},
+                                  {Recompute::selective, 2},
+                                  {Recompute::full, 0},
+                                  {Recompute::full, 3}}) {
+    const ExecutionConfig e{.batch = 2, .sequence = 150, .recompute = r, .recompute_blocks = blocks};
     const LayOutMore optimizer = [](Arena& arena, const model::Transformer& t) {
       arena.take(DType::f32, {2 * t.layout().total}, "optimizer");
     };
@@ -32,6 +36,19 @@ TEST(MemoryPlan, IsWhatARunAllocates) {
     EXPECT_EQ(sum, p.total_bytes);
     EXPECT_GE(p.categories.at("optimizer"), 8 * p.parameters);
     EXPECT_EQ(p.categories.at("weights"), p.categories.at("gradients"));
+  }
+}
+
+TEST(MemoryPlan, EveryBlockWithAHeavierPolicySavesMemory) {
+  for (const Recompute r : {Recompute::selective, Recompute::full}) {
+    std::int64_t before = INT64_MAX;
+    for (std::int64_t blocks = 1; blocks <= small().layers; ++blocks) {
+      const std::int64_t bytes =
+          plan_memory(small(), {.batch = 4, .sequence = 150, .recompute = r, .recompute_blocks = blocks}).total_bytes;
+      EXPECT_LT(bytes, before) << blocks;
+      before = bytes;
+    }
+    EXPECT_EQ(before, plan_memory(small(), {.batch = 4, .sequence = 150, .recompute = r}).total_bytes);
   }
 }
 

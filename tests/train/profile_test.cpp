@@ -34,11 +34,13 @@ Calls calls_of(const std::vector<model::OpCost>& ledger) {
 
 TEST(Regions, AreTheRowsOfTheLedger) {
   const test::Folder folder;
-  for (const char* recompute : {"none", "selective", "full"}) {
+  for (const auto& [recompute, blocks] :
+       {std::pair{"none", 0}, {"selective", 0}, {"full", 0}, {"selective", 1}, {"full", 2}}) {
     for (const char* variant : {"model.qk_norm=false", "model.qk_norm=true", "model.tied_head=true"}) {
-      SCOPED_TRACE(fmt::format("{}, {}", recompute, variant));
+      SCOPED_TRACE(fmt::format("{} in {} blocks, {}", recompute, blocks, variant));
       const Config c = test::tiny_config(
-          folder, {std::string("train.recompute=") + recompute, variant, "train.accumulation=2", "model.layers=3"});
+          folder, {fmt::format("train.recompute={}", recompute), fmt::format("train.recompute_blocks={}", blocks),
+                   variant, "train.accumulation=2", "model.layers=3"});
       const Stream stream;
       Arena arena(plan_run(c).total_bytes, "test");
       TrainStep step(c, arena);

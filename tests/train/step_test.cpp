@@ -165,9 +165,21 @@ TEST(Recompute, AutoTakesTheLeastThatFits) {
   ASSERT_GT(none, selective);
   ASSERT_GT(selective, full);
   EXPECT_EQ(with_recompute(c, none).train.recompute, Recompute::none);
-  EXPECT_EQ(with_recompute(c, none - 1).train.recompute, Recompute::selective);
-  EXPECT_EQ(with_recompute(c, selective - 1).train.recompute, Recompute::full);
-  EXPECT_EQ(with_recompute(c, full - 1).train.recompute, Recompute::full);
+  const auto blocks = [&](std::int64_t memory, Recompute policy) {
+    const Config chosen = with_recompute(c, memory);
+    EXPECT_EQ(chosen.train.recompute, policy);
+    EXPECT_LE(plan_run(chosen).total_bytes, memory);
+    return chosen.train.recompute_blocks;
+  };
+  // A first block that recomputes brings the shared tensors with it, so one block may save nothing.
+  EXPECT_LE(blocks(none - 1, Recompute::selective), 2);
+  EXPECT_EQ(blocks(selective, Recompute::selective), 6);
+  const std::int64_t half = blocks((none + selective) / 2, Recompute::selective);
+  EXPECT_GT(half, 1);
+  EXPECT_LT(half, 6);
+  EXPECT_LE(blocks(selective - 1, Recompute::full), 2);
+  EXPECT_EQ(blocks(full, Recompute::full), 6);
+  EXPECT_EQ(with_recompute(c, full - 1).train.recompute, Recompute::full) << "check_fits says what would fit";
   Config fixed = c;
   fixed.train.recompute = Recompute::selective;
   EXPECT_EQ(with_recompute(fixed, none).train.recompute, Recompute::selective) << "a stated policy stays";
