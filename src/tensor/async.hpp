@@ -56,8 +56,8 @@ class Graph {
  public:
   static bool available();
   // Records what `work` queues on the stream, without doing it. The same work must have been done once before, so that
-  // libraries are loaded and plans are made; it must not wait for the device. Throws Error when it does, or when it
-  // copies from host memory, which a replay would read again.
+  // libraries are loaded and plans are made; it must not wait for the device. Replays read host memory again that the
+  // work copies from. Throws Error when the work waits, or copies from page-locked memory: its owners use it in turns.
   Graph(const Stream& stream, const std::function<void()>& work);
   ~Graph();
   Graph(Graph&&) noexcept;

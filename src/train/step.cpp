@@ -11,7 +11,6 @@ namespace mylos::train {
 namespace {
 constexpr const char* kCategory = "batch";
 constexpr std::int64_t kParts = 4;  // tokens, labels, positions, document_start
-constexpr std::int64_t kLibraries = std::int64_t(2) << 30;
 }  // namespace
 
 DeviceBatch::DeviceBatch(std::int64_t batch, std::int64_t sequence, bool with_documents, Arena& arena)
@@ -57,7 +56,7 @@ plan::MemoryPlan plan_run(const Config& config) {
 
 Config with_recompute(Config config, std::int64_t device_memory_bytes) {
   if (config.train.recompute != model::Recompute::automatic) return config;
-  const std::int64_t available = device_memory_bytes - (device_info().is_gpu ? kLibraries : 0);
+  const std::int64_t available = device_memory_bytes - (device_info().is_gpu ? kLibraryBytes : 0);
   const auto fits = [&] { return plan_run(config).total_bytes <= available; };
   for (const model::Recompute r : {model::Recompute::none, model::Recompute::selective, model::Recompute::full}) {
     config.train.recompute = r;

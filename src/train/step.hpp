@@ -62,6 +62,7 @@ plan::MemoryPlan plan_run(const Config& config);
 // train.recompute "auto" becomes the fastest policy whose plan fits the device: none, else selective in as few blocks as
 // it takes, else full in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what
 // would). On a GPU 2 GiB are left to driver and libraries. Other policies stay.
+inline constexpr std::int64_t kLibraryBytes = std::int64_t(2) << 30;
 Config with_recompute(Config config, std::int64_t device_memory_bytes);
 
 struct StepResult {

@@ -200,6 +200,7 @@ TEST(TelemetrySummary, AShortRunSaysWhyThereIsNoEnergy) {
 }
 
 TEST(Provenance, TheCallIsAPlainName) {
+  ::unsetenv("MYLOS_CALL");
   ASSERT_EQ(collect_provenance({}).call, "");
   setenv("MYLOS_CALL", "day-1.step_2", 1);
   EXPECT_EQ(collect_provenance({}).call, "day-1.step_2");
