@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .plan import Plan, PlanError, Row, load, write_tokens
+from .plan import Plan, PlanError, Row, load, write_text_tokens, write_tokens
 
 
 @dataclass
@@ -73,7 +73,11 @@ class Bench:
             about = self.plan.tokens[name]
             path = self.options.out / f"tokens/{name}.bin"
             if not path.is_file() or path.stat().st_size != 4 * about["count"]:
-                write_tokens(path, **about)
+                if about["order"] == "text":
+                    environment = self.environment | {"MYLOS_PYTHON": self.options.python}
+                    write_text_tokens(path, self.place.mylos, environment, about["vocab"], about["count"])
+                else:
+                    write_tokens(path, **about)
             return str(path)
 
         return re.sub(r"\{(tokens|weights)\.([\w-]+)\}", file, text)
@@ -95,10 +99,11 @@ class Bench:
             return outcome | {"status": "skipped", "reason": f"the budget of {self.options.budget_s:.0f} s is spent", "seconds": 0}
         start = time.monotonic()
         limit = min(row.limit_s, left)
-        command = self.command(row)
+        command = []
         try:
+            command = self.command(row)
             status, reason = self.finish(command, log, limit)
-        except OSError as error:
+        except (OSError, PlanError) as error:
             status, reason = "failed", f"it could not be started: {error}"
         seconds = time.monotonic() - start
         return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}

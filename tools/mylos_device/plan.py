@@ -4,7 +4,8 @@
   [tokens.NAME]                       # a file of random tokens (u32) that rows name as {tokens.NAME}
   vocab = 128256
   count = 500_001
-  order = "uniform"                   # or "chain": frequent tokens and followers, something to learn
+  order = "uniform"                   # or "chain": frequent tokens and followers, something to learn; or "text": the source
+                                      # of Python's standard library, under a BPE tokenizer of `vocab` words made from it
   [[row]]
   name = "mylos-none-4x2"             # unique; names the bundle
   config = "configs/x.toml"           # a mylos run: relative to the plan's tree, with
@@ -18,6 +19,9 @@
 """
 
 import re
+import subprocess
+import sysconfig
+import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,8 +73,8 @@ def _row(entry, default_limit, path):
 def _tokens(name, entry, path):
     t = {"order": "uniform", "seed": 1} | entry
     whole = all(isinstance(t.get(key), int) and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0)))
-    if set(t) != {"vocab", "count", "order", "seed"} or not whole or t["order"] not in ("uniform", "chain"):
-        raise PlanError(f"{path}: tokens '{name}' needs vocab and count (2 or more), and may have seed and order, uniform or chain")
+    if set(t) != {"vocab", "count", "order", "seed"} or not whole or t["order"] not in ("uniform", "chain", "text"):
+        raise PlanError(f"{path}: tokens '{name}' needs vocab and count (2 or more), and may have seed and order: uniform, chain or text")
     return t
 
 
@@ -102,6 +106,27 @@ def with_needed(rows, chosen):
         if row.name in names:
             names |= set(re.findall(r"\{weights\.([\w-]+)\}", " ".join(row.values())))
     return [row for row in rows if row.name in names]
+
+
+def write_text_tokens(path: Path, mylos: Path, environment: dict, vocab: int, count: int) -> None:
+    """The first `count` tokens of the standard library, file after file in the order of their names."""
+    import numpy as np
+
+    files, size = [], 0
+    for file in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
+        if not {"site-packages", "dist-packages", "test", "tests"} & set(file.parts) and size < 8 * count:
+            files.append(file)
+            size += file.stat().st_size
+    with tempfile.TemporaryDirectory() as folder:
+        command = [mylos, "tokenize", *files, "--out", f"{folder}/tokens", "--tokenizer", f"train:{vocab}", "--validation-fraction", "0"]
+        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise PlanError(f"tokens of text cannot be made: {(done.stderr or done.stdout).strip()[-300:]}")
+        parts = [np.fromfile(part, np.uint16) for part in sorted(Path(folder).glob("tokens/train-*.bin"))]
+    tokens = np.concatenate(parts).astype(np.uint32)
+    if len(tokens) < count:
+        raise PlanError(f"the standard library has {len(tokens)} tokens, {count} are wanted; ask for fewer")
+    tokens[:count].tofile(path)
 
 
 def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int) -> None:
