@@ -14,7 +14,7 @@ constexpr double kProbe = 0.02;
 constexpr double kShortest = 0.03, kLongest = 1.2;
 constexpr double kFast = 200e-6;  // a product below this does not reach the power limit: a short burst tells
 constexpr double kProbeBehind = 1.06, kBehind = 1.03;
-constexpr std::size_t kFinalists = 4;  // beside candidate 0
+constexpr std::size_t kFinalists = 5;  // beside candidate 0
 constexpr double kNoise = 0.002;
 constexpr int kRounds = 2;
 

@@ -13,11 +13,11 @@ extern "C" void mylos_on_stop_signal(int signal) { g_received = signal; }
 }  // namespace
 
 struct StopSignal::Saved {
-  struct sigaction interrupt, terminate;
+  struct sigaction interrupt, terminate, hang_up;
 };
 
 StopSignal::StopSignal() : saved_(nullptr) {
-  check(!g_installed, "a StopSignal is already installed; one run at a time can own SIGINT and SIGTERM");
+  check(!g_installed, "a StopSignal is already installed; one run at a time can own SIGINT, SIGTERM and SIGHUP");
   saved_ = new Saved;
   g_received = 0;
   struct sigaction action = {};
@@ -27,12 +27,16 @@ StopSignal::StopSignal() : saved_(nullptr) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &saved_->interrupt);
   sigaction(SIGTERM, &action, &saved_->terminate);
+  // What nohup set to be ignored stays ignored.
+  sigaction(SIGHUP, nullptr, &saved_->hang_up);
+  if (saved_->hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   g_installed = true;
 }
 
 StopSignal::~StopSignal() {
   sigaction(SIGINT, &saved_->interrupt, nullptr);
   sigaction(SIGTERM, &saved_->terminate, nullptr);
+  sigaction(SIGHUP, &saved_->hang_up, nullptr);
   delete saved_;
   g_installed = false;
 }

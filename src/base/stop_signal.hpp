@@ -1,4 +1,4 @@
-// A clean stop on SIGINT and SIGTERM: the handler only sets a flag, the training loop looks at it between steps.
+// A clean stop on SIGINT, SIGTERM and SIGHUP (the terminal went away): the handler only sets a flag, the training loop looks at it between steps.
 // A second signal of the same kind ends the process at once (the default action), so nobody has to wait for a long step.
 #pragma once
 
@@ -12,7 +12,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // 0, or the signal (SIGINT, SIGTERM) that asked for the stop.
+  // 0, or the signal (SIGINT, SIGTERM, SIGHUP) that asked for the stop.
   static int received();
 
  private:

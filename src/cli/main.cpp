@@ -149,7 +149,9 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   generate->add_option("--top-k", generation.sampling.top_k, "draw from the K most likely; 0: from all")
       ->capture_default_str();
-  generate->add_option("--seed", generation.sampling.seed, "of the random numbers")->capture_default_str();
+  generate->add_option("--seed", generation.sampling.seed, "of the random numbers")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")
       ->capture_default_str();
   generate->add_option("--tokenizer", generation.tokenizer,

@@ -106,10 +106,10 @@ void tokenize_bytes(const std::vector<std::string>& files, const TokenizeOptions
   };
   check(document > 0, "the inputs hold no text");
   check(options.validation_fraction == 0 || validation.documents() > 0,
-        "{} documents are too few for a validation fraction of {}: use at least {} or 0", document,
-        options.validation_fraction, 0.5 / double(document));
+        "{} documents are too few for --validation-fraction {}: use at least {}, or 0 for no validation tokens",
+        document, options.validation_fraction, 0.5 / double(document));
   check(train.documents() > 0,
-        "a validation fraction of {} leaves no training document of {}: use 0 or give more documents",
+        "--validation-fraction {} leaves no training document of {}: use 0 or give more documents",
         options.validation_fraction, document);
   side(train, result.train);
   side(validation, result.validation);

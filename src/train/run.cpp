@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -268,8 +269,8 @@ class Run {
   void stopped(int signal) {
     result_.status = RunStatus::stopped;
     result_.message =
-        fmt::format("stopped by {} after step {} of {}; {} written", signal == SIGINT ? "SIGINT" : "SIGTERM",
-                    result_.steps, c_.train.steps, c_.output.save_weights ? "weights and bundle are" : "the bundle is");
+        fmt::format("stopped by SIG{} after step {} of {}; {} written", ::sigabbrev_np(signal), result_.steps,
+                    c_.train.steps, c_.output.save_weights ? "weights and bundle are" : "the bundle is");
   }
 
   void diverged(std::int64_t step, const StepResult& r) {

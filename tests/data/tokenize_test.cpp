@@ -154,7 +154,7 @@ TEST(Tokenize, ErrorsSayWhatToDoAndLeaveNothing) {
   write_bytes(folder / "b.txt", "two");
   const std::string out = folder / "out";
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "?.txt"}, .out = out}); }),
-             "2 documents are too few for a validation fraction of 0.01: use at least 0.25");
+             "2 documents are too few for --validation-fraction 0.01: use at least 0.25");
   EXPECT_TRUE(std::filesystem::is_empty(out));
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "*.md"}, .out = out}); }), "no file matches");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {}, .out = out}); }), "nothing to tokenize");

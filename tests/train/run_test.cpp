@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -135,7 +136,7 @@ TEST(Run, AShorterRunIsThePrefixOfALongerOne) {
 }
 
 TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
-  for (const int signal : {SIGTERM, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const test::Folder folder;
     const Config c = test::tiny_config(folder, {"output.overwrite=true"});
     SignalAt buffer("step  7/40", signal);
@@ -144,7 +145,7 @@ TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
     EXPECT_EQ(r.status, RunStatus::stopped);
     const std::size_t steps = device_info().is_gpu ? 8 : 7;  // a GPU has the next one in its queue
     EXPECT_EQ(std::size_t(r.steps), steps);
-    EXPECT_NE(r.message.find(signal == SIGINT ? "SIGINT" : "SIGTERM"), std::string::npos) << r.message;
+    EXPECT_NE(r.message.find(std::string("SIG") + ::sigabbrev_np(signal)), std::string::npos) << r.message;
     const Logged log = read_log(folder.file("run.jsonl"));
     EXPECT_EQ(log.losses.size(), steps);
     EXPECT_EQ(log.status, "stopped");

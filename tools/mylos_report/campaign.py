@@ -16,6 +16,7 @@ from . import steady
 from .bundle import Bundle, BundleError
 
 MFU = ("mfu_causal", "mfu_palm", "mfu_total", "sol")
+RATIOS = ("ratio_limit", "ratio_limit_same", "ratio_pytorch", "ratio_pytorch_same")
 
 
 def _need(value, path, what):
@@ -105,6 +106,7 @@ def row_of(path):
         "sequence": _key(config, path, "train", "sequence"),
         # The plan knows what "auto" became.
         "recompute": _plan(bundle, "execution", "recompute") or _key(config, path, "train", "recompute"),
+        "recompute_blocks": int(_plan(bundle, "execution", "recompute_blocks") or 0),  # 0: all
         "batch": _key(config, path, "train", "batch"),
         "accumulation": _key(config, path, "train", "accumulation"),
         "state": _state(config, path),
@@ -123,7 +125,8 @@ def row_of(path):
 
 
 def compare(rows):
-    """Adds `ratio_limit` and `ratio_pytorch` to each row: within its call, model and sequence."""
+    """Adds ratios to each row, within its call, model and sequence: `ratio_limit` (nothing recomputed), `ratio_limit_same` and
+    `ratio_pytorch_same` (the same recomputation), `ratio_pytorch` (its fastest)."""
     for row in rows:
         same = [
             r
@@ -132,8 +135,12 @@ def compare(rows):
         ]
         limits = [r["tokens_per_s"] for r in same if r["system"] == "limit" and r["recompute"] == "none"]
         best = [r["tokens_per_s"] for r in same if r["system"] == "pytorch"]
+        alike = [r for r in same if r["recompute"] == row["recompute"] and not row["recompute_blocks"]]
         row["ratio_limit"] = row["tokens_per_s"] / limits[0] if limits else None
         row["ratio_pytorch"] = row["tokens_per_s"] / max(best) if best else None
+        for system in ("limit", "pytorch"):
+            others = [r["tokens_per_s"] for r in alike if r["system"] == system]
+            row[f"ratio_{system}_same"] = row["tokens_per_s"] / max(others) if others else None
 
 
 def read(folder, call=None):
@@ -181,15 +188,19 @@ def _grid(header, lines, left):
     )
 
 
+def recompute_text(row):
+    """The policy, and in how many blocks when not in all."""
+    return f"{row['recompute']}{row['recompute_blocks'] or ''}"
+
+
 def short_table(rows):
     """What is read after a call: speed, ratios, memory, power, clock."""
-    header = ("row", "tokens/s", "/limit", "/pytorch", "GiB", "W", "MHz")
+    header = ("row", "tokens/s", "/limit", "/limit same", "/pytorch", "/pytorch same", "GiB", "W", "MHz")
     lines = [
         (
-            f"{r['name']}, {system_text(r)} {r['recompute']} {r['batch']}x{r['accumulation']}",
+            f"{r['name']}, {system_text(r)} {recompute_text(r)} {r['batch']}x{r['accumulation']}",
             f"{r['tokens_per_s']:,.0f}",
-            _cell(r["ratio_limit"], "{:.3f}".format),
-            _cell(r["ratio_pytorch"], "{:.3f}".format),
+            *(_cell(r[ratio], "{:.3f}".format) for ratio in RATIOS),
             f"{r['peak_memory'] / 2**30:.1f}",
             _cell(r["power"], "{:.0f}".format),
             _cell(r["sm_clock"], "{:.0f}".format),
@@ -201,12 +212,12 @@ def short_table(rows):
 
 def full_table(rows):
     header = ("system", "model", "recompute", "batch", "weights/gradients/master/moments", "deterministic", "tokens/s", "95 % interval",
-              *(f"{name} %" for name in MFU), "GiB", "J/token", "MHz", "/limit", "/pytorch", "call", "file")  # fmt: skip
+              *(f"{name} %" for name in MFU), "GiB", "J/token", "MHz", "/limit", "/limit same", "/pytorch", "/pytorch same", "call", "file")  # fmt: skip
     lines = [
         (
             system_text(r),
             model_text(r),
-            r["recompute"],
+            recompute_text(r),
             f"{r['batch']}x{r['accumulation']}",
             state_text(r["state"]),
             "yes" if r["deterministic"] else "no",
@@ -216,8 +227,7 @@ def full_table(rows):
             f"{r['peak_memory'] / 2**30:.1f}",
             _cell(r["energy_per_token"], "{:.4f}".format),
             _cell(r["sm_clock"], "{:.0f}".format),
-            _cell(r["ratio_limit"], "{:.3f}".format),
-            _cell(r["ratio_pytorch"], "{:.3f}".format),
+            *(_cell(r[ratio], "{:.3f}".format) for ratio in RATIOS),
             r["call"] or "-",
             r["file"],
         )
