@@ -4,27 +4,20 @@
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <deque>
-#include <filesystem>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
-#include "measure/telemetry.hpp"
-#include "measure/train_record.hpp"
 #include "optimizer/schedule.hpp"
 #include "train/evaluation.hpp"
-#include "train/ledger.hpp"
-#include "train/log.hpp"
 #include "train/products.hpp"
 #include "train/progress.hpp"
+#include "train/record.hpp"
 #include "train/step.hpp"
 #include "train/weights.hpp"
 
@@ -35,29 +28,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 constexpr std::size_t kRateWindow = 20;  // steps that the shown tokens/s is averaged over
-
-// Says what is in the way before anything is computed, and before any of the files is touched.
-void prepare_outputs(const Config& c) {
-  const OutputConfig& output = c.output;
-  std::error_code error;
-  for (const std::string& path : {output.bundle, output.weights, output.log}) {
-    if (!std::filesystem::exists(path, error)) continue;
-    check(output.overwrite,
-          "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
-    // Replacing means removing: that must not hit a device, a folder or the tokens.
-    check(std::filesystem::is_regular_file(path, error),
-          "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
-    for (const auto& patterns : {c.data.train, c.data.validation})
-      for (const std::string& file : data::expand_files(patterns))
-        check(!std::filesystem::equivalent(path, file, error),
-              "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
-  }
-  // What an earlier run left must not stand beside the new bundle if this run is killed.
-  for (const std::string& path : {output.bundle, output.weights, output.log}) {
-    std::filesystem::remove(path, error);
-    check(!error, "'{}' cannot be replaced: {}", path, error.message());
-  }
-}
 
 ProgressWriter::Mode progress_mode(const OutputConfig& output, bool terminal) {
   switch (output.progress) {
@@ -93,15 +63,12 @@ class Run {
     if (!c_.data.validation.empty()) validation_.emplace(c_, c_.data.validation, false);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
-    prepare_outputs(c_);
-    bundle_.emplace(c_.output.bundle, measure::BundleKind::train);
-    fill_bundle(options);
-    log_.emplace(c_.output.log);
-    log_->start(plan_.parameters, c_.train.steps, c_.output.bundle);
-    bundle_->publish();
+    record_.emplace(c_, plan_, hardware_, options.command_line);
+    if (const auto peak = measure::device_peak(hardware_.device_name))
+      peak_flops_ = measure::peak_of(*peak, c_.train.storage);
     const std::string products = use_products(c_.train.products);
     if (hardware_.is_gpu) progress_.text(products + "\n");
-    bundle_->set_attribute("/plan", "products", products);
+    record_->products(products);
     arena_.emplace(plan_.total_bytes, "training");
     step_.emplace(c_, *arena_);
     step_->initialize(stream_);
@@ -113,7 +80,6 @@ class Run {
       return conclude();
     } catch (const std::exception& e) {
       // What was measured so far is kept; the error goes on to the user.
-      record_->status(fmt::format("failed: {}", e.what()));
       const auto attempt = [](auto&& keep) {
         try {
           keep();
@@ -125,8 +91,7 @@ class Run {
       attempt([&] {
         if (result_.steps > 0) keep_weights();
       });
-      attempt([&] { bundle_->publish(); });
-      attempt([&] { log_->end(fmt::format("failed: {}", e.what()), result_.steps); });
+      record_->fail(e.what(), result_.steps);
       throw;
     }
   }
@@ -141,25 +106,6 @@ class Run {
                                tokens_per_step(c_), hardware_.device_name, hardware_.backend, hardware_.threads));
   }
 
-  void fill_bundle(const RunOptions& options) {
-    measure::Provenance provenance = measure::collect_provenance(options.command_line);
-    provenance.user_note = c_.output.note;
-    bundle_->set(provenance);
-    telemetry_.describe(hardware_);
-    bundle_->set(hardware_);
-    bundle_->set_config(to_toml(c_));
-    bundle_->set_plan(plan::to_json(plan_).dump(2), {plan_.categories.begin(), plan_.categories.end()});
-    bundle_->set_flop_ledger(step_ledger(c_));
-    measure::RunFacts facts{.flops = plan_.flops_per_token,
-                            .device = hardware_.device_name,
-                            .devices = hardware_.devices,
-                            .storage = c_.train.storage};
-    record_.emplace(*bundle_, facts);
-    telemetry_.attach(*bundle_);
-    if (const auto peak = measure::device_peak(hardware_.device_name))
-      peak_flops_ = measure::peak_of(*peak, c_.train.storage);
-  }
-
   // A GPU always has the next step in its queue while the host looks at the last one's result.
   void loop() {
     const StopSignal stop;
@@ -172,7 +118,7 @@ class Run {
         layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
     begin_ = step_begin_ = Clock::now();
-    telemetry_.start(begin_);
+    record_->begin(begin_);
     for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
       if (const int signal = StopSignal::received()) {
         if (finish_queued(0)) stopped(signal);
@@ -187,7 +133,6 @@ class Run {
       const bool evaluate = validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0;
       if (!finish_queued(evaluate || last || !gpu ? 0 : 1)) return;
       if (evaluate) evaluate_now(c_.eval.samples);
-      bundle_->maybe_publish();
     }
     if (validation_) evaluate_now(c_.eval.final_samples);
   }
@@ -223,7 +168,6 @@ class Run {
 
   void note(const measure::StepSample& sample) {
     record_->step(sample);
-    log_->step(sample);
     recent_.push_back(sample);
     if (recent_.size() > kRateWindow) recent_.pop_front();
     const bool last = sample.step == c_.train.steps;
@@ -256,7 +200,6 @@ class Run {
                                            .tokens = e.tokens,
                                            .time_s = e.time_s};
     record_->evaluation(sample);
-    log_->evaluation(sample);
     result_.validation_loss = e.loss;
     result_.validation_bits_per_byte = e.bits_per_byte;
     progress_.text(
@@ -294,30 +237,10 @@ class Run {
     weights_kept_ = true;
   }
 
-  // Which algorithm each product ran: with it, build and layout a run can be repeated to the bit.
-  void record_products() {
-    std::string lines;
-    for (const kernels::TunedProduct& p : kernels::products_in_use())
-      lines += fmt::format("{}: {}{}\n", kernels::describe(p.shape), p.description, p.pinned ? " (tuned)" : "");
-    if (!lines.empty()) bundle_->set_attribute("/plan", "product_algorithms", lines);
-  }
-
   RunResult conclude() {
     keep_weights();
-    record_products();
     const DeviceMemory memory = device_memory();
-    bundle_->set_summary("device_memory_peak", double(memory.peak_bytes),
-                         {.units = "bytes", .description = "most device memory held at once"});
-    const bool finished = result_.status == RunStatus::finished;
-    const std::string status = finished                               ? "finished"
-                               : result_.status == RunStatus::stopped ? "stopped"
-                                                                      : "failed: " + result_.message;
-    record_->status(status);
-    log_->end(status, result_.steps);
-    if (finished)
-      bundle_->finish();
-    else
-      bundle_->publish();
+    record_->end(result_, memory);
     progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps,
                                format_duration(seconds_since(begin_)), format_bytes(plan_.total_bytes),
                                format_bytes(memory.peak_bytes)));
@@ -327,7 +250,6 @@ class Run {
   }
 
   measure::Hardware hardware_;
-  measure::Telemetry telemetry_;
   const Config c_;
   ProgressWriter progress_;
   optimizer::Schedule schedule_;
@@ -335,9 +257,7 @@ class Run {
   std::optional<Samples> validation_;
   plan::MemoryPlan plan_;
   double peak_flops_ = 0;  // of the device; 0: not known
-  std::optional<measure::Bundle> bundle_;
-  std::optional<measure::TrainRecord> record_;
-  std::optional<JsonLog> log_;
+  std::optional<RunRecord> record_;
   Stream stream_;
   std::optional<Arena> arena_;
   std::optional<TrainStep> step_;

@@ -1,0 +1,123 @@
+#include "train/record.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "data/token_source.hpp"
+#include "kernels/matmul/tuning.hpp"
+#include "train/ledger.hpp"
+
+namespace mylos::train {
+namespace {
+
+void make_room(const Config& c) {
+  const OutputConfig& output = c.output;
+  std::error_code error;
+  for (const std::string& path : {output.bundle, output.weights, output.log}) {
+    if (!std::filesystem::exists(path, error)) continue;
+    check(output.overwrite,
+          "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+    // Replacing means removing: that must not hit a device, a folder or the tokens.
+    check(std::filesystem::is_regular_file(path, error),
+          "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
+    for (const auto& patterns : {c.data.train, c.data.validation})
+      for (const std::string& file : data::expand_files(patterns))
+        check(!std::filesystem::equivalent(path, file, error),
+              "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
+  }
+  // What an earlier run left must not stand beside the new bundle if this run is killed.
+  for (const std::string& path : {output.bundle, output.weights, output.log}) {
+    std::filesystem::remove(path, error);
+    check(!error, "'{}' cannot be replaced: {}", path, error.message());
+  }
+}
+
+measure::Bundle new_bundle(const Config& config) {
+  make_room(config);
+  return measure::Bundle(config.output.bundle, measure::BundleKind::train);
+}
+
+measure::RunFacts facts_of(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware) {
+  return {.flops = plan.flops_per_token,
+          .device = hardware.device_name,
+          .devices = hardware.devices,
+          .storage = config.train.storage};
+}
+
+// Which algorithm each product ran: with it, build and layout a run can be repeated to the bit.
+std::string product_algorithms() {
+  std::string lines;
+  for (const kernels::TunedProduct& p : kernels::products_in_use())
+    lines += fmt::format("{}: {}{}\n", kernels::describe(p.shape), p.description, p.pinned ? " (tuned)" : "");
+  return lines;
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
+                     const std::vector<std::string>& command_line)
+    : bundle_(new_bundle(config)), record_(bundle_, facts_of(config, plan, hardware)), log_(config.output.log) {
+  measure::Provenance provenance = measure::collect_provenance(command_line);
+  provenance.user_note = config.output.note;
+  bundle_.set(provenance);
+  measure::Hardware described = hardware;
+  telemetry_.describe(described);
+  bundle_.set(described);
+  bundle_.set_config(to_toml(config));
+  bundle_.set_plan(plan::to_json(plan).dump(2), {plan.categories.begin(), plan.categories.end()});
+  bundle_.set_flop_ledger(step_ledger(config));
+  telemetry_.attach(bundle_);
+  log_.start(plan.parameters, config.train.steps, config.output.bundle);
+  bundle_.publish();
+}
+
+void RunRecord::products(const std::string& what) { bundle_.set_attribute("/plan", "products", what); }
+
+void RunRecord::begin(std::chrono::steady_clock::time_point at) { telemetry_.start(at); }
+
+void RunRecord::step(const measure::StepSample& sample) {
+  record_.step(sample);
+  log_.step(sample);
+  bundle_.maybe_publish();
+}
+
+void RunRecord::evaluation(const measure::EvaluationSample& sample) {
+  record_.evaluation(sample);
+  log_.evaluation(sample);
+}
+
+void RunRecord::end(const RunResult& result, const DeviceMemory& memory) {
+  if (const std::string lines = product_algorithms(); !lines.empty())
+    bundle_.set_attribute("/plan", "product_algorithms", lines);
+  bundle_.set_summary("device_memory_peak", double(memory.peak_bytes),
+                      {.units = "bytes", .description = "most device memory held at once"});
+  const bool finished = result.status == RunStatus::finished;
+  const std::string status = finished                              ? "finished"
+                             : result.status == RunStatus::stopped ? "stopped"
+                                                                   : "failed: " + result.message;
+  record_.status(status);
+  log_.end(status, result.steps);
+  if (finished)
+    bundle_.finish();
+  else
+    bundle_.publish();
+}
+
+void RunRecord::fail(const std::string& why, std::int64_t steps) {
+  const std::string status = "failed: " + why;
+  record_.status(status);
+  // On a full disk each of these may fail: that must not hide the error, or keep the other from its try.
+  try {
+    bundle_.publish();
+  } catch (const std::exception&) {
+  }
+  try {
+    log_.end(status, steps);
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace mylos::train

@@ -1,0 +1,37 @@
+// What a run leaves beside its weights: the bundle and the log for machines, kept in step with each other.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "measure/telemetry.hpp"
+#include "measure/train_record.hpp"
+#include "plan/memory_plan.hpp"
+#include "train/log.hpp"
+#include "train/run.hpp"
+
+namespace mylos::train {
+
+class RunRecord {
+ public:
+  // Throws Error that says what is in the way before any of the output files is touched; then removes what an earlier run
+  // left under their names, and publishes a first bundle.
+  RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
+            const std::vector<std::string>& command_line);
+
+  void products(const std::string& what);                // what use_products() said
+  void begin(std::chrono::steady_clock::time_point at);  // times of steps count from here
+  void step(const measure::StepSample& sample);          // publishes now and then
+  void evaluation(const measure::EvaluationSample& sample);
+  void end(const RunResult& result, const DeviceMemory& memory);
+  void fail(const std::string& why, std::int64_t steps);  // does what can be done, throws nothing
+
+ private:
+  measure::Bundle bundle_;
+  measure::Telemetry telemetry_;
+  measure::TrainRecord record_;
+  JsonLog log_;
+};
+
+}  // namespace mylos::train
