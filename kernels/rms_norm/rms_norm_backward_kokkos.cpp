@@ -8,9 +8,10 @@
 namespace mylos::kernels::device {
 namespace {
 
-// Blocks are what an H200's 132 multiprocessors run at a time, so that all end together: three teams each where a team has a
-// row, two where it has many.
-constexpr std::int64_t kGpuBlocks = 3 * 132, kGpuLaneBlocks = 2 * 132;
+// Blocks are what an H200's 132 multiprocessors run at a time, so that all end together: up to three teams each where a team
+// has a row, as its registers allow, and two where it has many.
+constexpr std::int64_t kGpuMultiprocessors = 132, kGpuBlocks = 3 * kGpuMultiprocessors,
+                       kGpuLaneBlocks = 2 * kGpuMultiprocessors;
 constexpr std::int64_t kCpuBlocks = 64;
 
 std::int64_t rows_of(const Tensor& x) { return x.rank() == 3 ? x.extent(0) * x.extent(1) : x.extent(0); }
@@ -117,11 +118,14 @@ void combine(const Exec& exec, const CombineColumns<DW>& c) {
   }
 }
 
-template <int W, int kPacks, int kTeam, class T, class WT>
-void launch_team_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks) {
-  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeam, kTeam == 256 ? 3 : 1>>;
+// kTeams: how many a multiprocessor runs at a time. Returns how many blocks there are.
+template <int W, int kPacks, int kTeam, int kTeams, class T, class WT>
+std::int64_t launch_team_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks) {
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeam, kTeams>>;
+  blocks = std::min(blocks, kTeams * kGpuMultiprocessors);
   Kokkos::parallel_for("mylos::rms_norm::backward", Policy(exec, int(blocks), kTeam),
                        TeamBlock<T, WT, W, kPacks>{o, parts});
+  return blocks;
 }
 template <int W, int kPacks, class T, class WT>
 void launch_lane_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, int lanes) {
@@ -153,18 +157,10 @@ std::int64_t launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts
       }
       return blocks;
     }
-    if (packs <= 2048) {
-      if (packs <= 256) {
-        launch_team_blocks<W, 1, 256>(exec, o, parts, blocks);
-      } else if (packs <= 512) {
-        launch_team_blocks<W, 2, 256>(exec, o, parts, blocks);
-      } else if (packs <= 1024) {
-        launch_team_blocks<W, 2, 512>(exec, o, parts, blocks);
-      } else {
-        launch_team_blocks<W, 4, 512>(exec, o, parts, blocks);
-      }
-      return blocks;
-    }
+    if (packs <= 256) return launch_team_blocks<W, 1, 256, 3>(exec, o, parts, blocks);
+    if (packs <= 512) return launch_team_blocks<W, 2, 256, 2>(exec, o, parts, blocks);
+    if (packs <= 1024) return launch_team_blocks<W, 2, 512, 1>(exec, o, parts, blocks);
+    if (packs <= 2048) return launch_team_blocks<W, 4, 512, 1>(exec, o, parts, blocks);
   }
   int across = 1;
   while (across < 32 && across < packs) across *= 2;
