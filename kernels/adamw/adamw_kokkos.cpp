@@ -30,15 +30,22 @@ struct Rounding {
       }
     }
   }
+  // Rounds are most of the instructions of a step with bf16 moments, and the GPU's power bounds those too: 7 rounds, the
+  // fewest that pass BigCrush in the paper, serve to round.
   MYLOS_FUNCTION PhiloxBlock block(Channel channel, std::uint64_t index) const {
-    return philox(seed, Purpose::stochastic_rounding, step, index / 8 * 4 + channel);
+    return philox<7>(seed, Purpose::stochastic_rounding, step, index / 8 * 4 + channel);
   }
 };
 
 // Up with the probability of the part that bf16 cannot hold. The upper half of the result is the bf16. Infinity has no such
-// part and stays; a NaN must not be counted up into a number.
+// part and stays; a NaN must not be counted up into a number. x is the result of arithmetic: on a GPU 0x7fffffff is then
+// the only NaN, and one integer minimum deals with it.
 MYLOS_FUNCTION std::uint32_t round_stochastic(float x, std::uint32_t random) {
+#if defined(__CUDA_ARCH__)
+  return std::uint32_t(::min(__float_as_int(x), 0x7fff0000)) + random;
+#else
   return x == x ? std::bit_cast<std::uint32_t>(x) + random : 0x7fc00000u;
+#endif
 }
 
 // 1 / 2^22 is what these may be off by, a fiftieth of a bf16 moment's own rounding; IEEE's square root and division would

@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// SC'11). A value depends on (seed, purpose, step, index) alone, never on threads, ranks or the order of calls.
+// Counter-based random numbers: Philox4x32, 10 rounds unless said otherwise (Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC'11). A value depends on (seed, purpose, step, index) alone, never on threads, ranks or the
+// order of calls.
 #pragma once
 
 #include <array>
@@ -24,11 +25,12 @@ struct PhiloxBlock {
   std::uint32_t v[4];
 };
 
-// Four 32-bit words for counter (index, step) under key (seed, purpose).
+// Four 32-bit words for counter (index, step) under key (seed, purpose). The paper finds no flaw in 7 rounds and more.
+template <int kRounds = 10>
 MYLOS_FUNCTION PhiloxBlock philox(std::uint64_t seed, Purpose purpose, std::uint32_t step, std::uint64_t index) {
   std::uint32_t c0 = std::uint32_t(index), c1 = std::uint32_t(index >> 32), c2 = step, c3 = std::uint32_t(purpose);
   std::uint32_t k0 = std::uint32_t(seed), k1 = std::uint32_t(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t p0 = std::uint64_t(0xD2511F53u) * c0;
     const std::uint64_t p1 = std::uint64_t(0xCD9E8D57u) * c2;
     c0 = std::uint32_t(p1 >> 32) ^ c1 ^ k0;

@@ -12,6 +12,12 @@ TEST(Philox, KnownAnswer) {
   EXPECT_EQ(b.v[1], 0xe169c58du);
   EXPECT_EQ(b.v[2], 0xbc57ac4cu);
   EXPECT_EQ(b.v[3], 0x9b00dbd8u);
+
+  const PhiloxBlock seven = philox<7>(0, Purpose(0), 0, 0);
+  EXPECT_EQ(seven.v[0], 0x5f6fb709u);
+  EXPECT_EQ(seven.v[1], 0x0d893f64u);
+  EXPECT_EQ(seven.v[2], 0x4f121f81u);
+  EXPECT_EQ(seven.v[3], 0x4f730a48u);
 }
 
 TEST(Philox, EveryPartOfTheKeyMatters) {
