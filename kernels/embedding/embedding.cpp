@@ -15,8 +15,7 @@ void expect_operands(const char* op, const Tensor& table, const Tensor& tokens, 
   expect_float(op, rows_name, rows);
   expect_shape(op, rows_name, rows, {tokens.extent(0), table.extent(1)});
   expect_dense(op, rows_name, rows);
-  check(tokens.extent(0) < (std::int64_t(1) << 31), "{}: {} tokens; at most 2^31 - 1 are sorted at once", op,
-        tokens.extent(0));
+  check(tokens.extent(0) < (std::int64_t(1) << 31), "{}: {} tokens; at most 2^31 - 1 at once", op, tokens.extent(0));
 }
 
 }  // namespace

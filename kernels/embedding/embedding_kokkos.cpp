@@ -8,7 +8,6 @@ namespace mylos::kernels::device {
 namespace {
 
 [[maybe_unused]] constexpr std::int64_t kCpuTile = 256;  // columns whose sums are kept on the stack
-[[maybe_unused]] constexpr int kGpuTeam = 64;
 
 template <class T>
 struct Gather {
@@ -28,8 +27,8 @@ struct Gather {
 MYLOS_FUNCTION std::int64_t token_of(std::uint64_t key) { return std::int64_t(key >> 32); }
 MYLOS_FUNCTION std::int64_t position_of(std::uint64_t key) { return std::int64_t(key & 0xffffffffu); }
 
-// Adds to one row of dtable all rows of dout of its token. Work item i of the sorted positions does so when it is the
-// first of its token; the others have nothing to do.
+// On a CPU, item = (i, tile): adds to one row of dtable all rows of dout of its token. Work item i of the sorted positions
+// does so when it is the first of its token; the others have nothing to do.
 template <class T, class D>
 struct Scatter {
   const std::uint64_t* order;
@@ -37,13 +36,10 @@ struct Scatter {
   D* dtable;
   std::int64_t tokens, width, tiles;
 
-  MYLOS_FUNCTION bool is_first(std::int64_t i) const { return i == 0 || token_of(order[i - 1]) != token_of(order[i]); }
-
-  // On a CPU: item = (i, tile).
   void operator()(std::int64_t item) const {
     const std::int64_t i = item / tiles, first = item % tiles * kCpuTile, n = std::min(kCpuTile, width - first);
-    if (!is_first(i)) return;
     const std::int64_t token = token_of(order[i]);
+    if (i > 0 && token_of(order[i - 1]) == token) return;
     float sums[kCpuTile] = {};
     for (std::int64_t e = i; e < tokens && token_of(order[e]) == token; ++e) {
       const T* row = dout + position_of(order[e]) * width + first;
@@ -56,56 +52,125 @@ struct Scatter {
   }
 };
 
-// On a GPU: a team has (i, tile), each thread W columns; kAhead rows are under way at a time, added in order. Most tokens
-// occur once or twice, a few hundreds of times: the first two come by themselves.
-template <class T, class D, int W>
-struct ScatterTeam {
-  Scatter<T, D> s;
+template <int W>
+MYLOS_FUNCTION void add(const Floats<W>& x, Floats<W>& sums) {
+  for (int k = 0; k < W; ++k) sums.v[k] += x.v[k];
+}
 
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t i = quotient(member.league_rank(), s.tiles), tile = member.league_rank() - i * s.tiles;
-    const std::int64_t c = (tile * kGpuTeam + member.team_rank()) * W;
-    if (c >= s.width || !s.is_first(i)) return;
-    D* to = s.dtable + token_of(s.order[i]) * s.width + c;
+// On a GPU, tokens that occur a few times, which most do: one position of each does the work of all.
+template <class T, class D>
+struct ScatterFew {
+  Occurrences o;
+  const std::int32_t* tokens;
+  const T* dout;
+  D* dtable;
+  std::int64_t width;
+
+  template <int W>
+  KOKKOS_FUNCTION void at(std::int64_t i, std::int64_t c) const {
+    const std::int32_t token = tokens[i], count = o.count[token];
+    if (count > Occurrences::kFew || o.arrival[i] != 0) return;
+    D* to = dtable + token * width + c;
     const Words<W, D> before = load_words<W>(to);
     Floats<W> sums{};
-    if (add_rows<2>(i, i, c, sums))
-      for (std::int64_t e = i + 2; add_rows<kAhead>(i, e, c, sums); e += kAhead) continue;
+    if (count == 1) {
+      add(load<W>(dout + i * width + c), sums);
+    } else {
+      const std::int32_t* order = o.order + o.start[token];
+      for (std::int32_t e = 0; e < count; e += 2) {
+        const bool pair = e + 1 < count;
+        const Words<W, T> first = load_words<W>(dout + order[e] * width + c),
+                          second = pair ? load_words<W>(dout + order[e + 1] * width + c) : Words<W, T>{};
+        add(to_floats(first), sums);
+        if (pair) add(to_floats(second), sums);
+      }
+    }
     Floats<W> total = to_floats(before);
-    for (int k = 0; k < W; ++k) total.v[k] += sums.v[k];
+    add(sums, total);
     store(to, total);
-  }
-
- private:
-  static constexpr int kAhead = 8;
-
-  // Adds the n rows at e as far as they are of the token at i; whether there may be more.
-  template <int n>
-  KOKKOS_FUNCTION bool add_rows(std::int64_t i, std::int64_t e, std::int64_t c, Floats<W>& sums) const {
-    const std::int64_t token = token_of(s.order[i]);
-    Words<W, T> row[n];
-    bool valid[n];
-    for (int j = 0; j < n; ++j) {
-      const std::uint64_t key = e + j < s.tokens ? s.order[e + j] : ~std::uint64_t(0);
-      valid[j] = token_of(key) == token;
-      if (valid[j]) row[j] = load_words<W>(s.dout + position_of(key) * s.width + c);
-    }
-    for (int j = 0; j < n; ++j) {
-      if (!valid[j]) continue;
-      const Floats<W> x = to_floats(row[j]);
-      for (int k = 0; k < W; ++k) sums.v[k] += x.v[k];
-    }
-    return valid[n - 1];
   }
 };
 
+// The tokens that occur more often. A team has a token and kTeam·W columns at a time; kAhead rows are under way, added in
+// order. Few columns a thread, so that many rows fit into its registers: the most frequent token of all takes longest.
 template <class T, class D, int W>
-void scatter_on_gpu(const Exec& exec, Scatter<T, D> s) {
-  s.tiles = (s.width / W + kGpuTeam - 1) / kGpuTeam;
-  check_plain(s.tokens * s.tiles < (std::int64_t(1) << 31),
-              "embedding_backward: tokens times columns/64 must stay below 2^31; split the batch");
-  Kokkos::parallel_for("mylos::embedding::backward", TeamPolicy(exec, int(s.tokens * s.tiles), kGpuTeam),
-                       ScatterTeam<T, D, W>{s});
+struct ScatterFrequent {
+  static constexpr int kTeam = 128, kAhead = 32;
+
+  Occurrences o;
+  const T* dout;
+  D* dtable;
+  std::int64_t width, tiles;
+
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const std::int64_t items = *o.frequent_used * tiles;
+    for (std::int64_t item = member.league_rank(); item < items; item += member.league_size()) {
+      const std::int64_t k = quotient(item, tiles), tile = item - k * tiles;
+      const std::int64_t c = (tile * kTeam + member.team_rank()) * W;
+      if (c < width) add_all(o.frequent[k], c);
+    }
+  }
+
+ private:
+  KOKKOS_FUNCTION void add_all(std::int64_t token, std::int64_t c) const {
+    const std::int32_t* order = o.order + o.start[token];
+    const std::int32_t count = o.count[token];
+    Floats<W> sums{};
+    for (std::int32_t e = 0; e < count; e += kAhead) {
+      Words<W, T> row[kAhead];
+      for (int j = 0; j < kAhead; ++j)
+        if (e + j < count) row[j] = load_words<W>(dout + order[e + j] * width + c);
+      for (int j = 0; j < kAhead; ++j)
+        if (e + j < count) add(to_floats(row[j]), sums);
+    }
+    D* to = dtable + token * width + c;
+    Floats<W> total = load<W>(to);
+    add(sums, total);
+    store(to, total);
+  }
+};
+
+template <int W, class T, class D>
+void scatter_frequent(const Exec& exec, ScatterFrequent<T, D, W> s, std::int64_t tokens) {
+  using Op = ScatterFrequent<T, D, W>;
+  s.tiles = (s.width + Op::kTeam * W - 1) / (Op::kTeam * W);
+  // Each of these tokens occurs more than kFew times, so they are few. Beyond 4096, more teams than a GPU runs at a time, teams
+  // take several.
+  const std::int64_t most = tokens / (Occurrences::kFew + 1) * s.tiles;
+  if (most == 0) return;
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<Op::kTeam, 1>>;
+  Kokkos::parallel_for("mylos::embedding::backward_frequent",
+                       Policy(exec, int(std::min<std::int64_t>(most, 4096)), Op::kTeam), s);
+}
+
+template <class T, class D>
+void scatter_on_gpu(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                    const Tensor& dtable) {
+  constexpr int W = pack_width<T, D>;
+  const Exec& exec = exec_of(stream);
+  const std::int64_t n = tokens.extent(0), width = dtable.extent(1);
+  const Occurrences o =
+      group_tokens(stream, tokens, dtable.extent(0), static_cast<std::int32_t*>(static_cast<void*>(workspace.data())));
+  const bool vector = rows_aligned(dout) && rows_aligned(dtable) && width % W == 0;
+  for_each<W>(exec, "mylos::embedding::backward", n, width, vector,
+              ScatterFew<T, D>{o, tokens.as<std::int32_t>(), dout.as<T>(), dtable.as<D>(), width});
+  if (vector) {
+    scatter_frequent(exec, ScatterFrequent<T, D, 2>{o, dout.as<T>(), dtable.as<D>(), width, 0}, n);
+  } else {
+    scatter_frequent(exec, ScatterFrequent<T, D, 1>{o, dout.as<T>(), dtable.as<D>(), width, 0}, n);
+  }
+}
+
+template <class T, class D>
+void scatter_on_cpu(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+                    const Tensor& dtable) {
+  const std::int64_t n = tokens.extent(0), width = dtable.extent(1), tiles = (width + kCpuTile - 1) / kCpuTile;
+  std::uint64_t* order = static_cast<std::uint64_t*>(static_cast<void*>(workspace.data()));
+  sort_tokens(tokens, dtable.extent(0), order);
+  // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the sums.
+  using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
+  Kokkos::parallel_for("mylos::embedding::backward", Policy(exec_of(stream), 0, n * tiles, Kokkos::ChunkSize(16)),
+                       Scatter<T, D>{order, dout.as<T>(), dtable.as<D>(), n, width, tiles});
 }
 
 }  // namespace
@@ -122,29 +187,15 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
 
 void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable) {
-  const std::int64_t n = tokens.extent(0), width = dtable.extent(1);
-  if (n == 0 || width == 0) return;
-  const Exec& exec = exec_of(stream);
-  std::uint64_t* order = static_cast<std::uint64_t*>(static_cast<void*>(workspace.data()));
-  sort_tokens(stream, tokens, dtable.extent(0), order);
+  if (tokens.extent(0) == 0 || dtable.extent(1) == 0) return;
   with_float_type(dout.dtype(), [&](auto type) {
     with_float_type(dtable.dtype(), [&](auto table_type) {
       using T = decltype(type);
       using D = decltype(table_type);
-      Scatter<T, D> s{order, dout.as<T>(), dtable.as<D>(), n, width, 0};
       if constexpr (kOnGpu) {
-        constexpr int W = pack_width<T, D>;
-        if (rows_aligned(dout) && rows_aligned(dtable) && width % W == 0) {
-          scatter_on_gpu<T, D, W>(exec, s);
-        } else {
-          scatter_on_gpu<T, D, 1>(exec, s);
-        }
+        scatter_on_gpu<T, D>(stream, tokens, dout, workspace, dtable);
       } else {
-        // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the
-        // sums.
-        using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
-        s.tiles = (width + kCpuTile - 1) / kCpuTile;
-        Kokkos::parallel_for("mylos::embedding::backward", Policy(exec, 0, n * s.tiles, Kokkos::ChunkSize(16)), s);
+        scatter_on_cpu<T, D>(stream, tokens, dout, workspace, dtable);
       }
     });
   });

@@ -1,100 +1,75 @@
-// Positions sorted by token. Keys are unique, so any sort gives the same order in every run: on a CPU a counting sort,
-// on a GPU a bitonic sort (Batcher 1968) whose short distances run in a team's scratch memory. Neither allocates.
+// The positions of each token in their order. On a CPU a counting sort; on a GPU each position takes a place in its token's
+// list by an integer addition whose order is left to chance, and then its rank in the list, which is not. Neither allocates.
 #include <algorithm>
 
-#include "kernels/detail/rows.hpp"
+#include "kernels/detail/for_each.hpp"
 #include "kernels/embedding/embedding_device.hpp"
 
 namespace mylos::kernels::device {
-namespace {
-
-constexpr std::int64_t kTile = 2048;  // keys of a team: 16 kB of scratch
-
-using Keys = Kokkos::View<std::uint64_t*, Exec::scratch_memory_space, Kokkos::MemoryUnmanaged>;
-
-MYLOS_FUNCTION void order_pair(std::uint64_t& a, std::uint64_t& b, bool ascending) {
-  if ((a > b) == ascending) {
-    const std::uint64_t t = a;
-    a = b;
-    b = t;
-  }
-}
-
-// The steps of the runs first_run, 2·first_run, ..., last_run whose distance is below a tile.
-struct TileSteps {
-  std::uint64_t* keys;
-  std::int64_t first_run, last_run;
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t base = std::int64_t(member.league_rank()) * kTile;
-    const Keys tile(member.team_scratch(0), kTile);
-    for (std::int64_t i = member.team_rank(); i < kTile; i += member.team_size()) tile(i) = keys[base + i];
-    for (std::int64_t run = first_run; run <= last_run; run *= 2) {
-      for (std::int64_t distance = run < kTile ? run / 2 : kTile / 2; distance > 0; distance /= 2) {
-        member.team_barrier();
-        for (std::int64_t pair = member.team_rank(); pair < kTile / 2; pair += member.team_size()) {
-          const std::int64_t i = pair / distance * 2 * distance + pair % distance;
-          order_pair(tile(i), tile(i + distance), ((base + i) & run) == 0);
-        }
-      }
-    }
-    member.team_barrier();
-    for (std::int64_t i = member.team_rank(); i < kTile; i += member.team_size()) keys[base + i] = tile(i);
-  }
-};
-
-void sort_on_gpu(const Exec& exec, const std::int32_t* tokens, std::int64_t n, std::uint64_t* keys) {
-  using Policy = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
-  const std::int64_t padded = sorted_keys(n);
-  Kokkos::parallel_for(
-      "mylos::embedding::backward_keys", Policy(exec, 0, padded), KOKKOS_LAMBDA(std::int64_t i) {
-        keys[i] = i < n ? std::uint64_t(std::uint32_t(tokens[i])) << 32 | std::uint64_t(i) : ~std::uint64_t(0);
-      });
-  const auto tiles = [&](std::int64_t first_run, std::int64_t last_run) {
-    Kokkos::parallel_for(
-        "mylos::embedding::backward_sort",
-        TeamPolicy(exec, int(padded / kTile), 512).set_scratch_size(0, Kokkos::PerTeam(Keys::shmem_size(kTile))),
-        TileSteps{keys, first_run, last_run});
-  };
-  tiles(2, kTile);
-  for (std::int64_t run = 2 * kTile; run <= padded; run *= 2) {
-    for (std::int64_t distance = run / 2; distance >= kTile; distance /= 2)
-      Kokkos::parallel_for(
-          "mylos::embedding::backward_merge", Policy(exec, 0, padded / 2), KOKKOS_LAMBDA(std::int64_t pair) {
-            const std::int64_t i = pair / distance * 2 * distance + pair % distance;
-            order_pair(keys[i], keys[i + distance], (i & run) == 0);
-          });
-    tiles(run, run);
-  }
-}
-
-void sort_on_cpu(const std::int32_t* tokens, std::int64_t n, std::int64_t vocabulary, std::uint64_t* keys) {
-  std::int64_t* next = reinterpret_cast<std::int64_t*>(keys + n);  // [vocabulary + 1], after the keys
-  std::fill_n(next, vocabulary + 1, std::int64_t(0));
-  for (std::int64_t i = 0; i < n; ++i) ++next[tokens[i] + 1];
-  for (std::int64_t v = 0; v < vocabulary; ++v) next[v + 1] += next[v];
-  for (std::int64_t i = 0; i < n; ++i) keys[next[tokens[i]]++] = std::uint64_t(tokens[i]) << 32 | std::uint64_t(i);
-}
-
-}  // namespace
-
-std::int64_t sorted_keys(std::int64_t tokens) {
-  if constexpr (!kOnGpu) return tokens;
-  std::int64_t padded = kTile;
-  while (padded < tokens) padded *= 2;
-  return padded;
-}
 
 std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary) {
-  return std::int64_t(sizeof(std::uint64_t)) * (sorted_keys(tokens) + (kOnGpu ? 0 : vocabulary + 1));
+  if constexpr (kOnGpu) return std::int64_t(sizeof(std::int32_t)) * (2 * vocabulary + 4 * tokens + 2);
+  return std::int64_t(sizeof(std::uint64_t)) * (tokens + vocabulary + 1);
 }
 
-void sort_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* order) {
-  if constexpr (kOnGpu) {
-    sort_on_gpu(exec_of(stream), tokens.as<std::int32_t>(), tokens.extent(0), order);
-  } else {
-    sort_on_cpu(tokens.as<std::int32_t>(), tokens.extent(0), vocabulary, order);
-  }
+void sort_tokens(const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* order) {
+  const std::int64_t n = tokens.extent(0);
+  const std::int32_t* token = tokens.as<std::int32_t>();
+  std::int64_t* next = reinterpret_cast<std::int64_t*>(order + n);
+  std::fill_n(next, vocabulary + 1, std::int64_t(0));
+  for (std::int64_t i = 0; i < n; ++i) ++next[token[i] + 1];
+  for (std::int64_t v = 0; v < vocabulary; ++v) next[v + 1] += next[v];
+  for (std::int64_t i = 0; i < n; ++i) order[next[token[i]]++] = std::uint64_t(token[i]) << 32 | std::uint64_t(i);
+}
+
+Occurrences group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, std::int32_t* workspace) {
+  using Policy = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
+  const std::int64_t n = tokens.extent(0);
+  const Policy positions(exec_of(stream), 0, n);
+  const std::int32_t* token = tokens.as<std::int32_t>();
+  std::int32_t *by_token = workspace, *by_position = workspace + 2 * vocabulary;
+  const Occurrences o{by_token,
+                      by_token + vocabulary,
+                      by_position,
+                      by_position + n,
+                      by_position + 2 * n,
+                      by_position + 3 * n,
+                      by_position + 4 * n,
+                      by_position + 4 * n + 1};
+  Kokkos::parallel_for(
+      "mylos::embedding::backward_clear", positions, KOKKOS_LAMBDA(std::int64_t i) {
+        o.count[token[i]] = 0;
+        if (i == 0) *o.used = *o.frequent_used = 0;
+      });
+  Kokkos::parallel_for(
+      "mylos::embedding::backward_count", positions,
+      KOKKOS_LAMBDA(std::int64_t i) { o.arrival[i] = Kokkos::atomic_fetch_add(o.count + token[i], 1); });
+  Kokkos::parallel_for(
+      "mylos::embedding::backward_reserve", positions, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int32_t count = o.count[token[i]];
+        if (count == 1 || o.arrival[i] != 0) return;
+        o.start[token[i]] = Kokkos::atomic_fetch_add(o.used, count);
+        if (count > Occurrences::kFew) o.frequent[Kokkos::atomic_fetch_add(o.frequent_used, 1)] = token[i];
+      });
+  Kokkos::parallel_for(
+      "mylos::embedding::backward_place", positions, KOKKOS_LAMBDA(std::int64_t i) {
+        if (o.count[token[i]] > 1) o.unordered[o.start[token[i]] + o.arrival[i]] = std::int32_t(i);
+      });
+  // Every position beside every other of its token: below some 200,000 occurrences of one token this takes less time than to
+  // add up their rows.
+  Kokkos::parallel_for(
+      "mylos::embedding::backward_order", positions, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int32_t count = o.count[token[i]];
+        if (count == 1) return;
+        const std::int32_t start = o.start[token[i]];
+        const std::int32_t* list = o.unordered + start;
+        constexpr int kAhead = 16;
+        std::int32_t rank = 0;
+        for (std::int32_t e = 0; e < count; e += kAhead)
+          for (int j = 0; j < kAhead; ++j) rank += e + j < count && list[e + j] < i ? 1 : 0;
+        o.order[start + rank] = std::int32_t(i);
+      });
+  return o;
 }
 
 }  // namespace mylos::kernels::device
