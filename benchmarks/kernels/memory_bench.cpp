@@ -37,7 +37,7 @@ struct Preset {
   const char* name;
   std::int64_t tokens, dim, ffn, heads, kv_heads, head_size, vocabulary, chunk, parameters;
 };
-constexpr Preset kGpuPresets[] = {{"7b", 8192, 4096, 14336, 32, 8, 128, 128256, 2048, std::int64_t(1) << 30},
+constexpr Preset kGpuPresets[] = {{"7b", 16384, 4096, 14336, 32, 8, 128, 128256, 8192, std::int64_t(1) << 30},
                                   {"125m", 8192, 768, 2048, 12, 12, 64, 32000, 8192, 134105856}};
 constexpr Preset kCpuPresets[] = {{"small", 512, 256, 768, 4, 2, 64, 2048, 512, 1 << 20}};
 
