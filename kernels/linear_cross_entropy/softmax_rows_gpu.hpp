@@ -1,8 +1,10 @@
 // The softmax pass on a GPU. A row of logits (a quarter of a megabyte at 128,256 words) is read from memory once: a team
 // keeps it in scratch memory and registers between the pass that finds its maximum and sum and the pass that writes its
-// gradient. While a row is worked on, the loads of the team's next row fill the slots that become free.
+// gradient. While the gradient is written, the loads of the team's next row fill the slots that become free, and its sum
+// begins: the exponentials, which take the special function unit a third of the time that memory takes, hide behind memory.
 #pragma once
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -58,6 +60,8 @@ struct ResidentRows {
   using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 1024 / kThreads>>;
   using Member = typename Policy::member_type;
   using Piece = Words<kSize, T>;
+  // The pass that writes a row adds up this many slots of the next one, each kLag slots after it asked for it.
+  static constexpr int kLag = 4, kEarly = with_gradient ? kSlots - kLag + std::min(kLag, kHeld) : 0;
   static_assert(sizeof(Piece) == 16);
 
   LossRows rows;
@@ -72,27 +76,31 @@ struct ResidentRows {
     end_group();
   }
 
-  // f(slot) for each slot: nothing that depends on its number is left at run time.
+  // f(j) for each j < n: nothing that depends on the number is left at run time.
   template <class F, int... j>
-  static KOKKOS_FUNCTION void each_slot(const F& f, std::integer_sequence<int, j...>) {
+  static KOKKOS_FUNCTION void each([[maybe_unused]] const F& f, std::integer_sequence<int, j...>) {
     (f(Width<j>{}), ...);
   }
-  template <class F>
-  static KOKKOS_FUNCTION void each_slot(const F& f) {
-    each_slot(f, std::make_integer_sequence<int, kSlots>{});
+  template <int n, class F>
+  static KOKKOS_FUNCTION void each(const F& f) {
+    each(f, std::make_integer_sequence<int, n>{});
   }
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const int rank = team.team_rank();
     Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
-    each_slot([&](auto j) { fetch(slots, team.league_rank(), rank, j); });
+    each<kSlots>([&](auto j) { fetch(slots, team.league_rank(), rank, j); });
+    RunningSum early;
+    bool begun = false;  // early has the first kEarly slots of the row
     for (std::int64_t row = team.league_rank(); row < rows.tokens; row += team.league_size()) {
       if (rows.labels[row] < 0) {
         ignore(row, rank);
         wait_for_groups<0>();
-        each_slot([&](auto j) { fetch(slots, row + team.league_size(), rank, j); });
+        each<kSlots>([&](auto j) { fetch(slots, row + team.league_size(), rank, j); });
+        begun = false;
       } else {
-        work(team, slots, row, rank);
+        work(team, slots, row, rank, begun, early);
+        begun = with_gradient;
       }
     }
   }
@@ -107,7 +115,14 @@ struct ResidentRows {
     }
   }
 
-  KOKKOS_FUNCTION void work(const Member& team, Piece* slots, std::int64_t row, int rank) const {
+  KOKKOS_FUNCTION void add_slot(const Piece* slots, int rank, int j, RunningSum& running) const {
+    const std::int64_t p = rank + std::int64_t(j) * kThreads;
+    if ((p + 1) * kSize <= rows.vocabulary) running.add(to_floats(slots[p]));
+  }
+
+  // early: the sum of the row's first kEarly slots if `begun`; afterwards that of the next row's.
+  KOKKOS_FUNCTION void work(const Member& team, Piece* slots, std::int64_t row, int rank, bool begun,
+                            RunningSum& early) const {
     const std::int64_t n = rows.vocabulary, packs = n / kSize, next = row + team.league_size();
     constexpr std::int64_t kBeyond = std::int64_t(kSlots + kHeld) * kThreads;
     T* const x = row_at(row);
@@ -121,12 +136,11 @@ struct ResidentRows {
       const std::int64_t p = rank + std::int64_t(kSlots + j) * kThreads;
       if (p < packs) held[j] = load_words<kSize>(x + p * kSize);
     }
-    RunningSum running;
-    each_slot([&](auto j) {
+    RunningSum running = begun ? early : RunningSum{};
+    each<kSlots>([&](auto j) {
       // Without a gradient the slot is free at once, so that later groups are always as many as slots.
       wait_for_groups<with_gradient ? kSlots - 1 - decltype(j)::value : kSlots - 1>();
-      const std::int64_t p = rank + std::int64_t(j) * kThreads;
-      if (p < packs) running.add(to_floats(slots[p]));
+      if (j >= kEarly || !begun) add_slot(slots, rank, j, running);
       if constexpr (!with_gradient) fetch(slots, next, rank, j);
     });
     for (int j = 0; j < kHeld; ++j)
@@ -150,15 +164,26 @@ struct ResidentRows {
             if (i + k == label) v.v[k] -= at_label;
         return v;
       };
-      each_slot([&](auto j) {
-        const std::int64_t p = rank + std::int64_t(j) * kThreads;
+      early = {};
+      each<kSlots>([&](auto j) {
+        constexpr int kSlot = decltype(j)::value;
+        const std::int64_t p = rank + std::int64_t(kSlot) * kThreads;
         if (p < packs) store(x + p * kSize, gradient(to_floats(slots[p]), p * kSize));
-        fetch(slots, next, rank, j);
+        fetch(slots, next, rank, kSlot);
+        if constexpr (kSlot >= kLag) {
+          wait_for_groups<kLag>();
+          add_slot(slots, rank, kSlot - kLag, early);
+        }
       });
-      for (int j = 0; j < kHeld; ++j) {
+      each<kHeld>([&](auto j) {
         const std::int64_t p = rank + std::int64_t(kSlots + j) * kThreads;
         if (p < packs) store(x + p * kSize, gradient(to_floats(held[j]), p * kSize));
-      }
+        constexpr int kSlot = kSlots - kLag + decltype(j)::value;
+        if constexpr (kSlot < kSlots) {
+          wait_for_groups<kSlots - 1 - kSlot>();
+          add_slot(slots, rank, kSlot, early);
+        }
+      });
       for (std::int64_t p = rank + kBeyond; p < packs; p += kThreads)
         store(x + p * kSize, gradient(load<kSize>(x + p * kSize), p * kSize));
       for (std::int64_t i = packs * kSize + rank; i < n; i += kThreads) store(x + i, gradient(load<1>(x + i), i));
