@@ -9,6 +9,7 @@
 //       // Or both at once, for values that are read from memory but once: value = load(w, i), total = the sum of
 //       // part(value), result = finish(total), then use(w, i, value, result). Values stay in a GPU's registers.
 //       row.sum_and_use(width, load, part, finish, use);
+//       row.load_and_use(width, load, use);  // without a sum: use(w, i, load(w, i)), several loads under way at a time
 //     }
 //   };
 //   for_each_row<8>(exec, "mylos::rms_norm::forward", rows, width, vector, Body{...});
@@ -81,6 +82,10 @@ struct CpuRow {
     const auto result = finish(sum(n, [&](auto pack, std::int64_t i) { return part(load(pack, i)); }));
     each(n, [&](auto pack, std::int64_t i) { use(pack, i, load(pack, i), result); });
   }
+  template <class Load, class Use>
+  void load_and_use(std::int64_t n, const Load& load, const Use& use) const {
+    each(n, [&](auto pack, std::int64_t i) { use(pack, i, load(pack, i)); });
+  }
 };
 
 template <int W>
@@ -119,6 +124,18 @@ struct TeamRow {
     for (int j = 0; j < kKept; ++j)
       if (first + j * step < n) use(Width<W>{}, first + j * step, kept[j], result);
     for (std::int64_t i = first + kKept * step; i < n; i += step) use(Width<W>{}, i, load(Width<W>{}, i), result);
+  }
+  template <class Load, class Use>
+  KOKKOS_FUNCTION void load_and_use(std::int64_t n, const Load& load, const Use& use) const {
+    using Value = decltype(load(Width<W>{}, n));
+    const std::int64_t step = std::int64_t(member.team_size()) * W;
+    for (std::int64_t first = std::int64_t(member.team_rank()) * W; first < n; first += kKept * step) {
+      Value kept[kKept];
+      for (int j = 0; j < kKept; ++j)
+        if (first + j * step < n) kept[j] = load(Width<W>{}, first + j * step);
+      for (int j = 0; j < kKept; ++j)
+        if (first + j * step < n) use(Width<W>{}, first + j * step, kept[j]);
+    }
   }
 };
 
@@ -165,6 +182,10 @@ struct LaneRow {
       for (int j = 0; j < kKept; ++j)
         if ((lane + j * lanes) * W < n) use(Width<W>{}, std::int64_t(lane + j * lanes) * W, kept[j], result);
     });
+  }
+  template <class Load, class Use>
+  KOKKOS_FUNCTION void load_and_use(std::int64_t n, const Load& load, const Use& use) const {
+    each(n, [&](auto pack, std::int64_t i) { use(pack, i, load(pack, i)); });
   }
 };
 

@@ -77,9 +77,9 @@ struct Apply {
     T* to = y.row(r);
     const WT* weight = w;
     const float scale = rstd[r];
-    row.each(width, [=](auto pack, std::int64_t i) {
-      scale_row(load_words<decltype(pack)::value>(from + i), weight + i, scale, to + i);
-    });
+    row.load_and_use(
+        width, [=](auto pack, std::int64_t i) { return load_words<decltype(pack)::value>(from + i); },
+        [=](auto, std::int64_t i, const auto& value) { scale_row(value, weight + i, scale, to + i); });
   }
 };
 
