@@ -15,18 +15,19 @@ double sum(std::span<const double> v) { return std::accumulate(v.begin(), v.end(
 }  // namespace
 
 TrainRecord::TrainRecord(Bundle& bundle, const RunFacts& facts) : bundle_(bundle), facts_(facts) {
-  steps_ =
-      bundle.add_table("samples", "steps",
-                       {{"step", "1", "optimizer step, the first is 1"},
-                        {"loss", "nat/token", "mean cross entropy over the step's valid tokens, before the update"},
-                        {"grad_norm", "1", "global L2 norm of the gradient before clipping"},
-                        {"learning_rate", "1", "learning rate of the step"},
-                        {"tokens", "tokens", "tokens processed in the step on all devices"},
-                        {"valid_tokens", "tokens", "tokens that counted in the loss"},
-                        {"step_time", "s", "wall time of the step, data wait included; evaluation and checkpoints not"},
-                        {"data_wait", "s", "time of the step spent waiting for data"},
-                        {"tokens_per_s", "tokens/s", "tokens over step_time"},
-                        {"time", "s", "end of the step since the begin of the run; NaN when not known"}});
+  steps_ = bundle.add_table(
+      "samples", "steps",
+      {{"step", "1", "optimizer step, the first is 1"},
+       {"loss", "nat/token", "mean cross entropy over the step's valid tokens, before the update"},
+       {"grad_norm", "1", "global L2 norm of the gradient before clipping"},
+       {"learning_rate", "1", "learning rate of the step"},
+       {"tokens", "tokens", "tokens processed in the step on all devices"},
+       {"valid_tokens", "tokens", "tokens that counted in the loss"},
+       {"step_time", "s",
+        "from the end of the step before to its own, data wait included; evaluation and checkpoints not"},
+       {"data_wait", "s", "time of the step spent waiting for data"},
+       {"tokens_per_s", "tokens/s", "tokens over step_time"},
+       {"time", "s", "end of the step since the begin of the run; NaN when not known"}});
   evaluations_ =
       bundle.add_table("samples", "evaluation",
                        {{"step", "1", "optimizer steps taken before the evaluation"},

@@ -26,7 +26,7 @@ struct StepSample {
   double learning_rate = 0;
   std::int64_t tokens = 0;        // processed in this step, on all devices
   std::int64_t valid_tokens = 0;  // that counted in the loss
-  double step_time_s = 0;         // wall time, data wait included, evaluation and checkpoints not
+  double step_time_s = 0;  // data wait included, evaluation and checkpoints not; times of consecutive steps add up
   double data_wait_s = 0;
   double end_s = std::numeric_limits<double>::quiet_NaN();  // when it ended, since the begin of the run; NaN: not known
 };

@@ -117,7 +117,8 @@ class Run {
         [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
         layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
-    begin_ = step_begin_ = Clock::now();
+    begin_ = Clock::now();
+    set_off();
     record_->begin(begin_);
     for (std::int64_t s = first_step; s < c_.train.steps; ++s) {
       if (const int signal = StopSignal::received()) {
@@ -151,17 +152,15 @@ class Run {
       }
       result_.steps = q.step + 1;
       result_.loss = r.loss;
-      const auto now = Clock::now();
       note({.step = q.step + 1,
             .loss = r.loss,
             .grad_norm = r.grad_norm,
             .learning_rate = q.learning_rate,
             .tokens = tokens_per_step(c_),
             .valid_tokens = r.valid_tokens,
-            .step_time_s = std::chrono::duration<double>(now - step_begin_).count(),
+            .step_time_s = r.time_s,
             .data_wait_s = q.data_wait_s,
-            .end_s = std::chrono::duration<double>(now - begin_).count()});
-      step_begin_ = now;
+            .end_s = end_s_ += r.time_s});
     }
     return true;
   }
@@ -206,7 +205,12 @@ class Run {
         fmt::format("step {}  validation loss {:.4f}{} over {} tokens in {}", result_.steps, e.loss,
                     std::isfinite(e.bits_per_byte) ? fmt::format(", {:.3f} bits per byte,", e.bits_per_byte) : "",
                     e.tokens, format_duration(e.time_s)));
-    step_begin_ = Clock::now();
+    set_off();
+  }
+
+  void set_off() {
+    step_->set_off(stream_);
+    end_s_ = seconds_since(begin_);
   }
 
   void stopped(int signal) {
@@ -266,8 +270,9 @@ class Run {
     std::int64_t step;
     double learning_rate, data_wait_s;
   };
-  std::deque<Queued> queued_;                                     // as in step_
-  Clock::time_point begin_ = Clock::now(), step_begin_ = begin_;  // of the run, of the step that is waited for
+  std::deque<Queued> queued_;  // as in step_
+  Clock::time_point begin_ = Clock::now();
+  double end_s_ = 0;  // of the last step or evaluation, since begin_
   RunResult result_;
   bool weights_kept_ = false;
 };

@@ -81,11 +81,17 @@ TrainStep::TrainStep(const Config& config, Arena& arena)
       model_(config.model, execution(config), arena),
       memory_(config, model_.layout(), arena),
       graphs_(config.train.graphs && Graph::available()),
-      results_(std::make_unique<HostBuffer>(std::int64_t(kMostQueued * sizeof(Result)), "results of steps")) {}
+      results_(std::make_unique<HostBuffer>(std::int64_t(kSlots * sizeof(Result)), "results of steps")) {}
 
 void TrainStep::initialize(const Stream& stream) {
   model_.initialize(stream, seed_);
   memory_.optimizer.initialize(stream);
+}
+
+void TrainStep::set_off(const Stream& stream) {
+  check(pending_.empty(), "the time of a step cannot start anew while {} are queued", pending_.size());
+  set_off_.record(stream);
+  before_ = &set_off_;
 }
 
 // The first time by hand: libraries load and plans are made, which a recording cannot hold.
@@ -109,6 +115,7 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
         pending_.size());
   std::int64_t valid_tokens = 0;
   for (const data::HostBatch& b : micro_batches) valid_tokens += b.valid_tokens;
+  if (before_ == nullptr) set_off(stream);
   check(valid_tokens > 0, "step {} has no token to learn from: every label of its {} micro-batches is ignored",
         step + 1, micro_batches.size());
   const auto grad_scale = float(1.0 / double(valid_tokens));
@@ -123,7 +130,7 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
   memory_.optimizer.update(stream, step, learning_rate, model_.weights(), model_.gradients());
 
   const std::size_t slot = next_slot_;
-  next_slot_ = (next_slot_ + 1) % kMostQueued;
+  next_slot_ = (next_slot_ + 1) % kSlots;
   const auto at = std::int64_t(slot * sizeof(Result));
   queue_download(stream, memory_.loss_sum, *results_, at + std::int64_t(offsetof(Result, loss_sum)));
   queue_download(stream, memory_.optimizer.norm_and_scale(), *results_, at + std::int64_t(offsetof(Result, norm)));
@@ -137,7 +144,11 @@ StepResult TrainStep::finish() {
   pending_.pop_front();
   done_[p.slot].wait();
   const Result& r = static_cast<const Result*>(results_->data())[p.slot];
-  StepResult result{.loss = r.loss_sum / double(p.valid_tokens), .grad_norm = r.norm, .valid_tokens = p.valid_tokens};
+  StepResult result{.loss = r.loss_sum / double(p.valid_tokens),
+                    .grad_norm = r.norm,
+                    .valid_tokens = p.valid_tokens,
+                    .time_s = done_[p.slot].seconds_since(*before_)};
+  before_ = &done_[p.slot];
   result.finite = std::isfinite(result.loss) && std::isfinite(r.norm) && std::isfinite(r.scale);
   return result;
 }

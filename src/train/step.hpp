@@ -69,6 +69,9 @@ struct StepResult {
   double loss = 0;       // nats a token, mean over valid tokens
   double grad_norm = 0;  // before clipping
   std::int64_t valid_tokens = 0;
+  // From the end of the step before (or set_off()) to the end of this one, as the device saw it: what it waited for the
+  // host is in it, how long the host took to hear of it is not.
+  double time_s = 0;
   // False: loss or norm is not a number, weights and optimizer state are those from before the step.
   bool finite = true;
 };
@@ -80,6 +83,8 @@ class TrainStep {
   TrainStep(const Config& config, Arena& arena);
 
   void initialize(const Stream& stream);
+  // The next step's time counts from here: at the begin of a run and after an evaluation. No step is queued.
+  void set_off(const Stream& stream);
   // micro_batches: train.accumulation of them, read before it returns. step counts from 0. Throws Error when kMostQueued
   // steps are queued already.
   void queue(const Stream& stream, std::int64_t step, double learning_rate,
@@ -118,7 +123,10 @@ class TrainStep {
   bool graphs_;
   std::array<Recorded, 2> recorded_;  // by `first`
   std::unique_ptr<HostBuffer> results_;
-  std::array<Event, kMostQueued> done_;
+  static constexpr std::size_t kSlots = kMostQueued + 1;  // the end of the last finished step is kept
+  std::array<Event, kSlots> done_;
+  Event* before_ = nullptr;  // the end of the step before the oldest queued one
+  Event set_off_;
   std::deque<Pending> pending_;
   std::size_t next_slot_ = 0;
 };

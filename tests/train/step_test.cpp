@@ -1,5 +1,8 @@
 #include "train/step.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.hpp"
 #include "synthetic.hpp"
 #include "train/evaluation.hpp"
@@ -123,10 +126,42 @@ TEST(TrainStep, QueuedStepsGiveWhatStepsOneByOneGive) {
   }
   ASSERT_EQ(queued.size(), one_by_one.size());
   for (std::size_t i = 0; i < queued.size(); ++i) {
+    EXPECT_GT(queued[i].time_s, 0);
     EXPECT_EQ(queued[i].loss, one_by_one[i].loss);
     EXPECT_EQ(queued[i].grad_norm, one_by_one[i].grad_norm);
   }
   EXPECT_EQ(weights[0], weights[1]);
+}
+
+TEST(TrainStep, TimesOfStepsAddUpWhateverTheHostDoesBetweenThem) {
+  const test::Folder folder;
+  const Stream stream;
+  const Config c = test::tiny_config(folder, {});
+  const Loaded loaded(c);
+  Arena arena(plan_run(c).total_bytes, "test");
+  TrainStep step(c, arena);
+  step.initialize(stream);
+  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
+  std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
+  for (std::size_t m = 0; m < batches.size(); ++m)
+    data::make_batch(loaded.samples, layout, 0, std::int64_t(m), batches[m]);
+  step.run(stream, 0, 1e-3, batches);
+  stream.fence();
+  Event begin, end;
+  begin.record(stream);
+  step.set_off(stream);
+  double sum = 0;
+  for (std::int64_t s = 0; s < 5; ++s) {
+    step.queue(stream, s, 1e-3, batches);
+    std::this_thread::sleep_for(std::chrono::milliseconds(s == 2 ? 50 : 1));
+    if (s > 0) sum += step.finish().time_s;
+  }
+  EXPECT_THROW(step.set_off(stream), Error);
+  sum += step.finish().time_s;
+  end.record(stream);
+  end.wait();
+  EXPECT_NEAR(sum, end.seconds_since(begin), 0.020);
+  EXPECT_GT(sum, 0.050) << "waiting for the host counts";
 }
 
 TEST(TrainStep, NothingQueuedBehindABrokenStepChangesTheWeights) {
