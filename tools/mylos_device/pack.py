@@ -25,7 +25,7 @@ def copy_sources(source: Path, dest: Path) -> None:
     for folder in TREES:
         if (source / folder).is_dir():
             shutil.copytree(source / folder, dest / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    plans = [path.relative_to(source) for path in source.glob("campaigns/*/*.toml")]
+    plans = [path.relative_to(source) for kind in ("toml", "json") for path in source.glob(f"campaigns/*/*.{kind}")]
     for name in [*FILES, *plans]:
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, dest / name)
