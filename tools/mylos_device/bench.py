@@ -57,8 +57,10 @@ class Bench:
         for folder in ("logs", "tokens"):
             (options.out / folder).mkdir(parents=True, exist_ok=True)
         old = os.environ.get("LD_LIBRARY_PATH", "")
+        # Peers bring libraries of their own.
+        self.peer_environment = os.environ | {"MYLOS_CALL": options.call, "PYTHONUNBUFFERED": "1", "OMP_PROC_BIND": "false"}
         more = {"LD_LIBRARY_PATH": f"{place.libraries}:{old}"} if place.libraries else {}
-        self.environment = os.environ | {"MYLOS_CALL": options.call, "PYTHONUNBUFFERED": "1", "OMP_PROC_BIND": "false"} | more
+        self.environment = self.peer_environment | more
 
     def path(self, row: str, suffix: str) -> Path:
         return self.options.out / f"{row}.{self.options.call}{suffix}"
@@ -102,16 +104,16 @@ class Bench:
         command = []
         try:
             command = self.command(row)
-            status, reason = self.finish(command, log, limit)
+            status, reason = self.finish(command, self.peer_environment if row.peer else self.environment, log, limit)
         except (OSError, PlanError) as error:
             status, reason = "failed", f"it could not be started: {error}"
         seconds = time.monotonic() - start
         return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
 
-    def finish(self, command: list, log: Path, limit: float) -> tuple[str, str]:
+    def finish(self, command: list, environment: dict, log: Path, limit: float) -> tuple[str, str]:
         """Status and reason; a program that takes too long is killed with all that it started."""
         with log.open("w") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
