@@ -88,7 +88,7 @@ def measure(products, recompute, seconds, device, out):
             telemetry = Telemetry(record.uuid_of(device))
             clock = record.StepClock(device, telemetry.origin)
             begin = time.perf_counter()
-            while time.perf_counter() - begin < seconds or len(clock.ends) < 3:
+            while time.perf_counter() - begin < seconds or clock.laps < 3:
                 products.step(recompute)
                 clock.lap()
             times, ends = clock.finish()
@@ -97,6 +97,7 @@ def measure(products, recompute, seconds, device, out):
         unknown = [float("nan")] * n
         out["steps"] = {"step": list(range(1, n + 1)), "loss": unknown, "grad_norm": unknown, "learning_rate": unknown,
                         "step_time": times, "time": ends}
+        out["clock"] = "device"
         out["peak_memory"] = torch.cuda.max_memory_allocated() if device == "cuda" else 0
         out["status"] = "finished"
     except RuntimeError as error:

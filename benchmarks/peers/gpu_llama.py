@@ -197,6 +197,7 @@ def measure(a, shape, device, case, mode, facts):
         numbers = range(a.warmup + 1, a.warmup + a.steps + 1)
         out["steps"] = {"step": list(numbers), "loss": [r[0].item() for r in results], "grad_norm": [r[1].item() for r in results],
                         "learning_rate": [training.rate(n - 1) for n in numbers], "step_time": times, "time": ends}
+        out["clock"] = "device"
         memory = torch.cuda.max_memory_allocated() if device == "cuda" else 0
         out |= {"peak_memory": memory, "peak_memory_reserved": torch.cuda.max_memory_reserved() if device == "cuda" else 0}
         broken = [s for s, loss in zip(out["steps"]["step"], out["steps"]["loss"]) if loss != loss]

@@ -71,33 +71,41 @@ def _cpu_name() -> str:
 
 
 class StepClock:
-    """Ends of steps in seconds since `origin`, one step late: lap() is called when a step has been queued."""
+    """Ends of steps in seconds since `origin`. On a GPU they are events of the device, and lap(), called when a step has been queued,
+    waits for the step before: the host runs one step ahead, and how late it hears of an end does not matter."""
 
     def __init__(self, device: str, origin: float):
         self.cuda, self.origin = device == "cuda", origin
+        self._points = []
         if self.cuda:
             torch.cuda.synchronize()
+            self._points.append(self._record())
         self.begin = time.perf_counter() - origin
-        self.ends, self._event = [], None
+        self._ends = []
+
+    @property
+    def laps(self) -> int:
+        return len(self._points) - 1 if self.cuda else len(self._ends)
 
     def lap(self):
         if not self.cuda:
-            self.ends.append(time.perf_counter() - self.origin)
+            self._ends.append(time.perf_counter() - self.origin)
             return
-        self._finish()
-        self._event = torch.cuda.Event()
-        self._event.record()
+        self._points.append(self._record())
+        self._points[-2].synchronize()
 
-    def _finish(self):
-        if self._event is not None:
-            self._event.synchronize()
-            self.ends.append(time.perf_counter() - self.origin)
-            self._event = None
+    @staticmethod
+    def _record():
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
     def finish(self) -> tuple[list, list]:
         """Durations and ends of all steps."""
-        self._finish()
-        return [end - begin for begin, end in zip([self.begin, *self.ends], self.ends)], self.ends
+        if self.cuda:
+            torch.cuda.synchronize()
+            self._ends = [self.begin + self._points[0].elapsed_time(point) * 1e-3 for point in self._points[1:]]
+        return [end - begin for begin, end in zip([self.begin, *self._ends], self._ends)], self._ends
 
 
 def steady(values: list) -> list:

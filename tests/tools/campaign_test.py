@@ -36,7 +36,7 @@ def record(system="pytorch", step_time=2.0, **changes):
         "parameters": shape.parameter_counts(model)[0], "flops_per_token": shape.flops_per_token(model, 4096), "devices": 1,
         "recompute": "none", "batch": 4, "accumulation": 2, "tokens_per_step": 32768, "deterministic": False, "mode": "compiled",
         "compile": "blocks", "state": {"weights": "bf16", "gradients": "bf16", "master": "none", "moments": "bf16"},
-        "peak_memory": 100 << 30, "telemetry": {"gpu": gpu},
+        "peak_memory": 100 << 30, "telemetry": {"gpu": gpu}, "clock": "device",
         "steps": {"step": list(range(1, steps + 1)), "loss": loss, "grad_norm": loss, "learning_rate": [3e-4] * steps,
                   "step_time": times, "time": ends},
     }
@@ -73,6 +73,15 @@ class Campaign(unittest.TestCase):
         self.assertAlmostEqual(bundle.number("/derived/energy_per_token"), 700 / mean, delta=1e-4)
         self.assertTrue(math.isnan(Bundle(self.folder / "limit.h5").datasets["/samples/steps/loss"][0]))
         self.assertEqual(bundle.attribute("/provenance", "call"), "20261201T000000Z-abcd")
+
+    def test_a_last_step_that_the_host_cut_short_does_not_count(self):
+        r = record()
+        late = {**r["steps"], "step_time": [*r["steps"]["step_time"][:-1], 0.01]}
+        self.write("late", steps=late, clock="host")
+        bundle = Bundle(self.folder / "late.h5")
+        self.assertEqual(bundle.number("/summary/steady_window_end"), 11)
+        self.assertAlmostEqual(bundle.number("/summary/tokens_per_s"), 32768 / 2.0055, delta=1)
+        self.assertEqual(len(bundle.table("/samples/steps")["loss"]), 12)
 
     def test_validate_finds_damage_in_a_peers_bundle(self):
         import h5py

@@ -269,13 +269,13 @@ def report(folder, as_json, out=None):
 
     rows, problems = read(folder)
     pairs = parity(rows)
-    drawn = None
+    drawn = []
     if rows and (out or not as_json):
         from . import figures
 
         place = pathlib.Path(out or folder)
         place.mkdir(parents=True, exist_ok=True)
-        drawn = figures.share_of_limit(rows, place)
+        drawn = [f for f in (figures.share_of_limit(rows, place), figures.parity(pairs, rows, place)) if f]
     if as_json:
         shown = [{k: v for k, v in r.items() if k != "losses"} for r in rows]
         text = json.dumps({"rows": shown, "parity": pairs, "problems": problems}, indent=1, allow_nan=False)
@@ -287,5 +287,5 @@ def report(folder, as_json, out=None):
                 f"{p['first_difference']:+.2e} in the first, at most {p['largest_difference']:.2e}, "
                 f"{p['last_quarter_mean_difference']:+.2e} on average over the last quarter"
             )
-        text += f"\nfigure {pathlib.Path(out or folder) / drawn}" if drawn else ""
+        text += "".join(f"\nfigure {pathlib.Path(out or folder) / name}" for name in drawn)
     return text, problems, 1 if problems or not rows else 0

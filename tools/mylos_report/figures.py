@@ -203,6 +203,28 @@ def share_of_limit(rows, folder):
         return _save(figure, folder, "share_of_limit.png")
 
 
+def parity(pairs, rows, folder):
+    """Losses of mylos and of a peer from the same weights on the same tokens, and how far they are apart."""
+    losses = {r["file"]: r["losses"] for r in rows}
+    if not pairs:
+        return None
+    with plt.rc_context(STYLE):
+        figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.0, 5.6), sharex=True, height_ratios=(2, 1))
+        for i, pair in enumerate(pairs):
+            mine, other = losses[pair["mylos"]], losses[pair["other"]]
+            steps = sorted(mine.keys() & other.keys())
+            name = f"{pair['other'].split('.')[1]} ({pair['other_state']})"
+            if i == 0:
+                upper.plot(steps, [mine[s] for s in steps], color=BLUE, linewidth=1.2, label="mylos")
+            upper.plot(steps, [other[s] for s in steps], linewidth=1.0, linestyle="--", color=(ORANGE, GREEN)[i % 2], label=name)
+            apart = [max(abs(mine[s] - other[s]), 1e-7) for s in steps]
+            lower.semilogy(steps, apart, linewidth=1.0, color=(ORANGE, GREEN)[i % 2])
+        upper.set(ylabel="loss, nat/token", title="The same weights and tokens")
+        upper.legend(frameon=False)
+        lower.set(xlabel="optimizer step", ylabel="apart")
+        return _save(figure, folder, "parity.png")
+
+
 def _row_label(row):
     system = f"{row['system']} {row['mode']}" if row["system"] == "pytorch" else row["system"]
     size = f"{row['parameters'] / 1e9:.1f} B" if row["parameters"] >= 1e9 else f"{row['parameters'] / 1e6:.0f} M"
@@ -210,4 +232,5 @@ def _row_label(row):
         return f"{size} limit, recompute {row['recompute']}"
     free = " free" if row["system"] == "mylos" and not row["deterministic"] else ""
     state = "/".join(row["state"][k] for k in ("weights", "gradients", "master", "moments"))
-    return f"{size} {system}{free}, {row['recompute']} {row['batch']}x{row['accumulation']}, {state}"
+    recompute = f"{row['recompute']}{row['recompute_blocks'] or ''}"
+    return f"{size} {system}{free}, {recompute} {row['batch']}x{row['accumulation']}, {state}"
