@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,11 +49,20 @@ int config(const ConfigArguments& arguments, ConfigFormat format);
 int tokenize(const data::TokenizeOptions& options);
 
 struct DataInspectArguments {
-  std::string file, dtype, tokenizer;
+  std::string file, format, dtype, tokenizer;
   std::int64_t first = 0, show = 64;
   bool json = false;
 };
 int data_inspect(const DataInspectArguments& arguments);
+
+struct DataValidateArguments {
+  std::vector<std::string> files;     // and globs; empty: those of the configuration
+  std::string format, dtype, config;  // empty: not stated
+  std::optional<std::int64_t> vocab;
+  int threads = 0;
+  bool no_sha256 = false;
+};
+int data_validate(const DataValidateArguments& arguments);
 
 int inspect(const std::string& file, bool json);
 int validate(const std::vector<std::string>& files);

@@ -120,13 +120,27 @@ int run(int argc, char** argv) {
   auto* data = app.add_subcommand("data", "look into token files");
   data->require_subcommand(1);
   auto* data_inspect = data->add_subcommand("inspect", "show and check a token file");
-  data_inspect->add_option("file", data_arguments.file, ".bin or .npy")->required();
-  data_inspect->add_option("--dtype", data_arguments.dtype, "u16 or u32, for a .bin without sidecar");
+  data_inspect->add_option("file", data_arguments.file, "token file")->required();
+  const char* const format_help = "raw, npy, llmc or megatron; default: as recorded with the file";
+  const char* const dtype_help = "u16 or u32, for raw tokens without a sidecar";
+  data_inspect->add_option("--format", data_arguments.format, format_help);
+  data_inspect->add_option("--dtype", data_arguments.dtype, dtype_help);
   data_inspect->add_option("--tokenizer", data_arguments.tokenizer, "to show text; default: the sidecar's");
   data_inspect->add_option("--first", data_arguments.first, "where the excerpt begins")->capture_default_str();
   data_inspect->add_option("--show", data_arguments.show, "tokens of the excerpt")->capture_default_str();
   data_inspect->add_flag("--json", data_arguments.json, "as JSON");
   data_inspect->callback([&] { command = [&] { return cli::data_inspect(data_arguments); }; });
+
+  cli::DataValidateArguments validating;
+  auto* data_validate = data->add_subcommand("validate", "check every token of token files");
+  data_validate->add_option("files", validating.files, "token files and globs; default: those of --config");
+  data_validate->add_option("--vocab", validating.vocab, "every token must be below it; default: the sidecar's");
+  data_validate->add_option("--config", validating.config, "configuration whose model.vocab, format and files count");
+  data_validate->add_option("--format", validating.format, format_help);
+  data_validate->add_option("--dtype", validating.dtype, dtype_help);
+  data_validate->add_option("--threads", validating.threads, "that read; 0: all cores")->capture_default_str();
+  data_validate->add_flag("--no-sha256", validating.no_sha256, "leave out the sums that sidecars state");
+  data_validate->callback([&] { command = [&] { return cli::data_validate(validating); }; });
 
   std::string file;
   auto* inspect = app.add_subcommand("inspect", "show what a bundle or weight file holds");

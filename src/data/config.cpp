@@ -5,10 +5,12 @@
 namespace mylos::data {
 
 void bind(ConfigBinder& keys, DataConfig& c) {
-  keys.texts("train", c.train, "training token files: paths and globs of .bin or .npy, sorted by name");
+  keys.texts("train", c.train, "training token files: paths and globs, sorted by name");
   keys.texts("validation", c.validation, "validation token files; empty: no evaluation");
+  keys.choice("format", c.format, {"recorded", "raw", "npy", "llmc", "megatron"},
+              "container of the token files: as recorded (sidecar, .npy, an .idx beside; else raw), or this one");
   keys.choice("dtype", c.dtype, {"sidecar", "u16", "u32"},
-              "elements of .bin files: as <file>.json says, or u16, or u32");
+              "elements of raw files: as <file>.json says, or u16, or u32");
   keys.text("tokenizer", c.tokenizer,
             "\"byte\" or the path of a tokenizer.json; empty: the one named by the training sidecars");
   keys.flag("documents", c.documents, "attention, positions and loss stop at document boundaries");
@@ -19,16 +21,26 @@ void bind(ConfigBinder& keys, DataConfig& c) {
   keys.integer("prefetch", c.prefetch, 0, 1024, "batches made ahead by a thread; 0: made when asked for");
 }
 
-std::optional<DType> stated_dtype(const DataConfig& config) {
-  switch (config.dtype) {
-    case StatedDType::u16:
-      return DType::u16;
-    case StatedDType::u32:
-      return DType::u32;
-    case StatedDType::sidecar:
+TokenFormat declared_format(const DataConfig& config) {
+  TokenFormat declared;
+  if (config.dtype != StatedDType::sidecar) declared.dtype = config.dtype == StatedDType::u16 ? DType::u16 : DType::u32;
+  switch (config.format) {
+    case StatedFormat::recorded:
+      break;
+    case StatedFormat::raw:
+      declared.container = Container::raw;
+      break;
+    case StatedFormat::npy:
+      declared.container = Container::npy;
+      break;
+    case StatedFormat::llmc:
+      declared.container = Container::llmc;
+      break;
+    case StatedFormat::megatron:
+      declared.container = Container::megatron;
       break;
   }
-  return std::nullopt;
+  return declared;
 }
 
 }  // namespace mylos::data

@@ -1,26 +1,28 @@
 // Where the tokens of a run come from: the section [data].
 //
-//   DataConfig c;  ...bind...                                     // keys train, validation, dtype, tokenizer, ...
-//   TokenSource train(c.train, stated_dtype(c), model.vocab);
+//   DataConfig c;  ...bind...                                     // keys train, validation, format, dtype, tokenizer, ...
+//   TokenSource train(c.train, declared_format(c), model.vocab);
 //   SampleSet samples(train, sample_options(c, train, sequence));  // validation: sample_options(c, v, S, false)
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/config.hpp"
-#include "tensor/dtype.hpp"
+#include "data/token_format.hpp"
 
 namespace mylos::data {
 
 // How elements of .bin files are stored: as their sidecar says, or as stated here.
 enum class StatedDType { sidecar, u16, u32 };
+// The container of all files: as recorded with each of them, or the one stated here.
+enum class StatedFormat { recorded, raw, npy, llmc, megatron };
 
 struct DataConfig {
   std::vector<std::string> train;       // files and globs, sorted by name
   std::vector<std::string> validation;  // the same; empty: no evaluation
+  StatedFormat format = StatedFormat::recorded;
   StatedDType dtype = StatedDType::sidecar;
   std::string tokenizer;   // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
   bool documents = false;  // attention, positions and loss stop at document boundaries
@@ -32,7 +34,7 @@ struct DataConfig {
 
 void bind(ConfigBinder& keys, DataConfig& config);
 
-// None when the sidecar says.
-std::optional<DType> stated_dtype(const DataConfig& config);
+// Nothing of what is left to the files.
+TokenFormat declared_format(const DataConfig& config);
 
 }  // namespace mylos::data

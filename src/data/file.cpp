@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -67,6 +68,16 @@ std::string Sha256::hex() {
   unsigned int size = 0;
   check(EVP_DigestFinal_ex(context_->p, digest, &size) == 1, "SHA-256 failed in libcrypto");
   return hex_of({digest, size});
+}
+
+std::string sha256_of(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  check(file != nullptr, "cannot read '{}': {}", path, std::strerror(errno));
+  Sha256 sum;
+  std::vector<char> block(1 << 20);
+  while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) sum.add(block.data(), got);
+  check(std::ferror(file.get()) == 0, "cannot read '{}' to its end: {}", path, std::strerror(errno));
+  return sum.hex();
 }
 
 std::string hex_of(std::span<const unsigned char> bytes) {

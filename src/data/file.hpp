@@ -28,6 +28,9 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+// Of a file of any size, read once; an Error when it cannot be read to its end.
+std::string sha256_of(const std::string& path);
+
 std::string hex_of(std::span<const unsigned char> bytes);
 
 }  // namespace mylos::data

@@ -1,7 +1,6 @@
 #include "data/inspect.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -11,19 +10,6 @@
 
 namespace mylos::data {
 namespace {
-
-std::string sha256_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  check(file.good(), "cannot read '{}'", path);
-  Sha256 sum;
-  std::vector<char> block(1 << 20);
-  do {
-    file.read(block.data(), std::streamsize(block.size()));
-    sum.add(block.data(), std::size_t(file.gcount()));
-  } while (file.good());
-  check(file.eof(), "cannot read '{}' to its end", path);
-  return sum.hex();
-}
 
 constexpr std::int64_t kBlock = 1 << 20;  // tokens read at a time
 
@@ -36,9 +22,10 @@ constexpr std::int64_t kAnyToken = std::int64_t(1) << 31;
 TokenFileReport inspect(const std::string& path, const InspectOptions& options) {
   check(options.first >= 0 && options.show >= 0, "an excerpt of {} tokens from {}; both must be at least 0",
         options.show, options.first);
-  const TokenFile file(path, options.dtype);
+  const TokenFile file(path, options.format);
   TokenFileReport r;
   r.path = path;
+  r.container = file.container();
   r.dtype = file.dtype();
   r.tokens = file.size();
   r.sidecar = file.sidecar();
@@ -61,7 +48,9 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
       ends += token == stated.end_of_text;
     }
   }
+  const DocumentStarts documents = file.documents();
   if (stated.end_of_text >= 0) r.documents = ends;
+  if (documents.stated()) r.documents = documents.size();
   r.sha256 = sha256_of(path);
   if (stated.vocab >= 0 && r.largest >= stated.vocab)
     r.problems.push_back(
@@ -69,8 +58,8 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
   if (!stated.sha256.empty() && stated.sha256 != r.sha256)
     r.problems.push_back(fmt::format("its SHA-256 is {}, the sidecar says {}", r.sha256, stated.sha256));
   if (stated.documents >= 0 && r.documents >= 0 && stated.documents != r.documents)
-    r.problems.push_back(
-        fmt::format("it holds {} end tokens, the sidecar says {} documents", r.documents, stated.documents));
+    r.problems.push_back(fmt::format("it holds {} {}, the sidecar says {} documents", r.documents,
+                                     documents.stated() ? "documents" : "end tokens", stated.documents));
 
   const std::int64_t first = std::min(options.first, file.size());
   r.excerpt.resize(std::size_t(std::min(options.show, file.size() - first)));
@@ -88,8 +77,9 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
 }
 
 std::string describe(const TokenFileReport& r) {
-  std::string text = fmt::format("{}\n  tokens     {} ({})\n  values     {} to {}, {} different\n", r.path, r.tokens,
-                                 name_of(r.dtype), r.smallest, r.largest, r.distinct);
+  std::string text =
+      fmt::format("{}\n  format     {}\n  tokens     {} ({})\n  values     {} to {}, {} different\n", r.path,
+                  name_of(r.container), r.tokens, name_of(r.dtype), r.smallest, r.largest, r.distinct);
   if (r.documents >= 0) text += fmt::format("  documents  {}\n", r.documents);
   if (r.sidecar) {
     const Sidecar& s = *r.sidecar;
@@ -114,6 +104,7 @@ std::string describe(const TokenFileReport& r) {
 std::string to_json(const TokenFileReport& r) {
   nlohmann::ordered_json j;
   j["path"] = r.path;
+  j["format"] = std::string(name_of(r.container));
   j["dtype"] = std::string(name_of(r.dtype));
   j["tokens"] = r.tokens;
   j["smallest"] = r.smallest;

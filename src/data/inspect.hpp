@@ -11,19 +11,20 @@
 namespace mylos::data {
 
 struct InspectOptions {
-  std::optional<DType> dtype = {};  // for .bin files without a sidecar
-  std::string tokenizer = {};       // to show text; empty: the sidecar's, if any
-  std::int64_t first = 0;           // where the excerpt begins
-  std::int64_t show = 64;           // tokens of the excerpt
+  TokenFormat format = {};     // what no sidecar, name or header says
+  std::string tokenizer = {};  // to show text; empty: the sidecar's, if any
+  std::int64_t first = 0;      // where the excerpt begins
+  std::int64_t show = 64;      // tokens of the excerpt
 };
 
 struct TokenFileReport {
   std::string path;
+  Container container = Container::raw;
   DType dtype = DType::u16;
   std::int64_t tokens = 0;
   std::int64_t smallest = 0, largest = 0;  // token values over the whole file
   std::int64_t distinct = 0;               // different values
-  std::int64_t documents = -1;             // end tokens counted; -1: end token not known
+  std::int64_t documents = -1;             // by the index, else end tokens counted; -1: not known
   std::optional<Sidecar> sidecar;
   std::string sha256;
   std::vector<std::string> problems;  // where the sidecar and the file disagree; empty: sound

@@ -105,7 +105,7 @@ Fields parse_fields(std::string_view text, const std::string& name) {
 
 }  // namespace
 
-NpyHeader parse_npy_header(std::span<const std::byte> bytes, std::int64_t file_bytes, const std::string& name) {
+TokenLayout parse_npy_header(std::span<const std::byte> bytes, std::int64_t file_bytes, const std::string& name) {
   const std::int64_t have = std::min(std::int64_t(bytes.size()), file_bytes);
   const auto byte_at = [&](std::int64_t i) { return std::int64_t(bytes[std::size_t(i)]); };
   check(have >= 10, "{}: {} bytes are too few for a .npy file", name, have);
@@ -129,7 +129,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, std::int64_t file_b
   check(*f.dimensions == 1, "{}: {} dimensions; a token file has one: flatten it with numpy's reshape(-1)", name,
         *f.dimensions);
 
-  NpyHeader header{*f.descr == "<u2" ? DType::u16 : DType::u32, f.count, begin + length};
+  const TokenLayout header{*f.descr == "<u2" ? DType::u16 : DType::u32, begin + length, f.count};
   const std::int64_t room = (file_bytes - header.data_begin) / size_of(header.dtype);
   check(header.count <= room, "{}: cut off: its header says {} tokens, the file has room for {}", name, header.count,
         room);

@@ -10,17 +10,11 @@
 #include <span>
 #include <string>
 
-#include "tensor/dtype.hpp"
+#include "data/token_format.hpp"
 
 namespace mylos::data {
 
-struct NpyHeader {
-  DType dtype;              // u16 or u32
-  std::int64_t count;       // elements
-  std::int64_t data_begin;  // bytes from the start of the file
-};
-
 // `bytes` is the file, or at least its beginning up to the end of the header; file_bytes the size of the whole file.
-NpyHeader parse_npy_header(std::span<const std::byte> bytes, std::int64_t file_bytes, const std::string& name);
+TokenLayout parse_npy_header(std::span<const std::byte> bytes, std::int64_t file_bytes, const std::string& name);
 
 }  // namespace mylos::data

@@ -1,5 +1,6 @@
 #include "data/sidecar.hpp"
 
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -32,7 +33,17 @@ std::string text_of(const Json& object, const char* key, const std::string& name
   return found->get<std::string>();
 }
 
+constexpr std::array<std::string_view, 4> kContainers = {"raw", "npy", "llmc", "megatron"};
+
 }  // namespace
+
+std::string_view name_of(Container container) { return kContainers[std::size_t(container)]; }
+
+Container container_named(std::string_view name) {
+  for (std::size_t i = 0; i < kContainers.size(); ++i)
+    if (kContainers[i] == name) return Container(i);
+  fail("'{}' is no format of token files; they are {}", name, fmt::join(kContainers, ", "));
+}
 
 Sidecar parse_sidecar(std::string_view json, const std::string& name) {
   const Json object = Json::parse(json, nullptr, false);
@@ -58,6 +69,13 @@ Sidecar parse_sidecar(std::string_view json, const std::string& name) {
   s.documents = count_of(object, "documents", kAny, name);
   s.text_bytes = count_of(object, "text_bytes", kAny, name);
   s.sha256 = text_of(object, "sha256", name);
+  if (const std::string container = text_of(object, "container", name); !container.empty()) {
+    try {
+      s.container = container_named(container);
+    } catch (const Error& e) {
+      fail("{}: \"container\": {}", name, e.what());
+    }
+  }
   check(s.vocab != 0, "{}: \"vocab\" is 0", name);
   check(s.vocab == -1 || s.end_of_text < s.vocab, "{}: \"end_of_text\" {} is not below \"vocab\" {}", name,
         s.end_of_text, s.vocab);
@@ -76,6 +94,7 @@ std::string write_sidecar(const Sidecar& s) {
   if (s.documents >= 0) object["documents"] = s.documents;
   if (s.text_bytes >= 0) object["text_bytes"] = s.text_bytes;
   if (!s.sha256.empty()) object["sha256"] = s.sha256;
+  if (s.container) object["container"] = std::string(name_of(*s.container));
   return object.dump(2) + "\n";
 }
 

@@ -1,16 +1,13 @@
 #include "data/token_file.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
+#include "data/llmc.hpp"
 #include "data/npy.hpp"
 
 namespace mylos::data {
@@ -18,15 +15,21 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and read as they lie");
 
+// memcpy: the data of a .npy file begins at any multiple of its header's padding, of any length in files not made by
+// NumPy.
+template <class T>
+T load(const std::byte* from, std::int64_t i) {
+  T token;
+  std::memcpy(&token, from + i * std::int64_t(sizeof(T)), sizeof(T));
+  return token;
+}
+
 // Returns the place of the first token at or above vocab, or count.
 template <class T>
 std::int64_t widen(const std::byte* from, std::int64_t count, std::int64_t vocab, std::int32_t* out) {
-  // memcpy: the data of a .npy file begins at any multiple of its header's padding, of any length in files not made by
-  // NumPy.
   T largest = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    T token;
-    std::memcpy(&token, from + i * std::int64_t(sizeof(T)), sizeof(T));
+    const T token = load<T>(from, i);
     largest = std::max(largest, token);
     out[i] = std::int32_t(token);
   }
@@ -36,94 +39,114 @@ std::int64_t widen(const std::byte* from, std::int64_t count, std::int64_t vocab
   return count;
 }
 
+template <class T>
+TokenScan scan_tokens(const std::byte* from, std::int64_t count, std::int64_t end) {
+  // Blocks so short that a counter of the tokens' own width holds their number: then one vector register holds as many
+  // counters as tokens.
+  constexpr std::int64_t kBlock = 1 << 15;
+  const bool counted = end >= 0 && end <= std::int64_t(std::numeric_limits<T>::max());
+  const T wanted = counted ? T(end) : T(0);
+  TokenScan result;
+  T largest = 0;
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::byte* block = from + begin * std::int64_t(sizeof(T));
+    const std::int64_t n = std::min(kBlock, count - begin);
+    T ends = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T token = load<T>(block, i);
+      largest = std::max(largest, token);
+      ends = T(ends + T(token == wanted));
+    }
+    result.ends += counted ? std::int64_t(ends) : 0;
+  }
+  result.largest = largest;
+  return result;
+}
+
 }  // namespace
 
-TokenFile::TokenFile(std::string path, std::optional<DType> dtype) : path_(std::move(path)) {
+TokenFile::TokenFile(std::string path, const TokenFormat& declared) : path_(std::move(path)) {
+  const std::optional<DType> dtype = declared.dtype;
   check(!dtype || *dtype == DType::u16 || *dtype == DType::u32, "'{}': tokens are u16 or u32, not {}", path_,
         name_of(dtype.value_or(DType::u16)));
-  try {
-    file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
-    struct stat info {};
-    check(::fstat(file_, &info) == 0, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));
-    check(S_ISREG(info.st_mode), "'{}' is not a file", path_);
-    map_bytes_ = info.st_size;
-    check(map_bytes_ > 0, "token file '{}' is empty", path_);
-    void* map = ::mmap(nullptr, std::size_t(map_bytes_), PROT_READ, MAP_SHARED, file_, 0);
-    check(map != MAP_FAILED, "cannot map '{}' ({} bytes): {}", path_, map_bytes_, std::strerror(errno));
-    map_ = static_cast<const std::byte*>(map);
-    sidecar_ = read_sidecar(path_);
-    check(!dtype || !sidecar_ || *dtype == sidecar_->dtype, "'{}' is stated to be {}, but its sidecar says {}", path_,
-          name_of(dtype.value_or(DType::u16)), name_of(sidecar_ ? sidecar_->dtype : DType::u16));
-
-    if (path_.ends_with(".npy")) {
-      const NpyHeader header = parse_npy_header({map_, std::size_t(map_bytes_)}, map_bytes_, path_);
-      const DType stated = dtype ? *dtype : sidecar_ ? sidecar_->dtype : header.dtype;
-      check(stated == header.dtype, "'{}' is stated to be {}, but its header says {}", path_, name_of(stated),
-            name_of(header.dtype));
-      dtype_ = header.dtype;
-      size_ = header.count;
-      data_begin_ = header.data_begin;
-      check(size_ > 0, "token file '{}' holds no tokens", path_);
-    } else {
+  check(!path_.ends_with(".idx"), "'{}' is an index; name the .bin beside it, which holds the tokens", path_);
+  data_ = MappedFile(path_);
+  sidecar_ = read_sidecar(path_);
+  check(!dtype || !sidecar_ || *dtype == sidecar_->dtype, "'{}' is stated to be {}, but its sidecar says {}", path_,
+        name_of(dtype.value_or(DType::u16)), name_of(sidecar_ ? sidecar_->dtype : DType::u16));
+  container_ = container_of(path_, data_.bytes(), data_.size(), declared.container, sidecar_);
+  switch (container_) {
+    case Container::raw:
       check(dtype || sidecar_,
             "'{}': raw tokens of unknown dtype; set data.dtype to \"u16\" or \"u32\", or write {{\"dtype\": \"u16\"}} "
             "into '{}'",
             path_, sidecar_path(path_));
-      dtype_ = dtype ? *dtype : sidecar_->dtype;
-      const std::int64_t width = size_of(dtype_);
-      check(map_bytes_ % width == 0, "'{}': {} bytes are no whole number of {} tokens: cut off, or of another dtype",
-            path_, map_bytes_, name_of(dtype_));
-      size_ = map_bytes_ / width;
+      layout_ = raw_layout(dtype ? *dtype : sidecar_->dtype, data_.size(), path_);
+      break;
+    case Container::npy:
+      layout_ = parse_npy_header(data_.bytes(), data_.size(), path_);
+      break;
+    case Container::llmc:
+      layout_ = parse_llmc_header(data_.bytes(), data_.size(), path_);
+      break;
+    case Container::megatron: {
+      const std::string path_of_index = megatron_index_path(path_);
+      index_ = MappedFile(path_of_index);
+      const MegatronIndex index = parse_megatron_index(index_.bytes(), data_.size(), path_of_index);
+      layout_ = index.layout;
+      documents_ = index.documents;
+      break;
     }
-    check(!sidecar_ || sidecar_->tokens == -1 || sidecar_->tokens == size_,
-          "'{}' holds {} tokens, its sidecar says {}: cut off, or not its sidecar", path_, size_,
-          sidecar_ ? sidecar_->tokens : -1);
-  } catch (...) {
-    close();
-    throw;
   }
+  const DType stated = dtype ? *dtype : sidecar_ ? sidecar_->dtype : layout_.dtype;
+  check(stated == layout_.dtype, "'{}' is stated to be {}, but its header says {}", path_, name_of(stated),
+        name_of(layout_.dtype));
+  check(layout_.count > 0, "token file '{}' holds no tokens", path_);
+  check(!sidecar_ || sidecar_->tokens == -1 || sidecar_->tokens == layout_.count,
+        "'{}' holds {} tokens, its sidecar says {}: cut off, or not its sidecar", path_, layout_.count,
+        sidecar_ ? sidecar_->tokens : -1);
 }
 
-TokenFile::~TokenFile() { close(); }
-
-TokenFile::TokenFile(TokenFile&& other) noexcept { *this = std::move(other); }
-
-TokenFile& TokenFile::operator=(TokenFile&& other) noexcept {
-  if (this == &other) return *this;
-  close();
-  path_ = std::move(other.path_);
-  dtype_ = other.dtype_;
-  size_ = std::exchange(other.size_, 0);
-  sidecar_ = std::move(other.sidecar_);
-  file_ = std::exchange(other.file_, -1);
-  map_ = std::exchange(other.map_, nullptr);
-  map_bytes_ = std::exchange(other.map_bytes_, 0);
-  data_begin_ = other.data_begin_;
-  return *this;
+DocumentStarts TokenFile::documents() const {
+  if (documents_.stated()) index_.check_whole();
+  return documents_;
 }
 
-void TokenFile::close() noexcept {
-  if (map_) ::munmap(const_cast<std::byte*>(map_), std::size_t(map_bytes_));
-  if (file_ >= 0) ::close(file_);
-  map_ = nullptr;
-  file_ = -1;
+const std::byte* TokenFile::at(std::int64_t first, std::int64_t count) const {
+  check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
+        "'{}': tokens {} to {} were asked for, it holds {}", path_, first, first + count, size());
+  data_.check_whole();
+  return data_.bytes().data() + layout_.data_begin + first * size_of(dtype());
 }
 
 void TokenFile::read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const {
-  check(first >= 0 && count >= 0 && first <= size_ && count <= size_ - first,
-        "'{}': tokens {} to {} were asked for, it holds {}", path_, first, first + count, size_);
-  struct stat info {};
-  check(::fstat(file_, &info) == 0, "token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
-  check(info.st_size >= map_bytes_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
-        info.st_size, map_bytes_);
-  const std::byte* from = map_ + data_begin_ + first * size_of(dtype_);
-  const std::int64_t bad = dtype_ == DType::u16 ? widen<std::uint16_t>(from, count, vocab, out)
-                                                : widen<std::uint32_t>(from, count, vocab, out);
+  const std::byte* from = at(first, count);
+  const std::int64_t bad = dtype() == DType::u16 ? widen<std::uint16_t>(from, count, vocab, out)
+                                                 : widen<std::uint32_t>(from, count, vocab, out);
   check(bad == count,
         "'{}': token {} at position {} is not below the vocabulary of {}: a file of another tokenizer or dtype ({}), "
         "or model.vocab is too small",
-        path_, bad < count ? std::uint32_t(out[bad]) : 0, first + bad, vocab, name_of(dtype_));
+        path_, bad < count ? std::uint32_t(out[bad]) : 0, first + bad, vocab, name_of(dtype()));
+}
+
+TokenScan TokenFile::scan(std::int64_t first, std::int64_t count, std::int64_t end) const {
+  const std::byte* from = at(first, count);
+  return dtype() == DType::u16 ? scan_tokens<std::uint16_t>(from, count, end)
+                               : scan_tokens<std::uint32_t>(from, count, end);
+}
+
+std::int64_t TokenFile::find_outside(std::int64_t first, std::int64_t count, std::int64_t vocab) const {
+  const std::byte* from = at(first, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t token = dtype() == DType::u16 ? load<std::uint16_t>(from, i) : load<std::uint32_t>(from, i);
+    if (token >= vocab) return first + i;
+  }
+  return first + count;
+}
+
+std::uint32_t TokenFile::value(std::int64_t position) const {
+  const std::byte* from = at(position, 1);
+  return dtype() == DType::u16 ? load<std::uint16_t>(from, 0) : load<std::uint32_t>(from, 0);
 }
 
 }  // namespace mylos::data

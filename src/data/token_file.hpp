@@ -1,10 +1,10 @@
-// One token file, mapped read-only: raw little-endian `.bin` (dtype stated by the caller or its sidecar, never guessed
-// from the size) or one-dimensional `.npy`.
+// One token file, mapped read-only: raw little-endian tokens, one-dimensional .npy, an llm.c shard, or the .bin of a
+// Megatron data set with its .idx. token_format.hpp says how the container is found.
 //
-// Opening checks size, header and sidecar against each other. Each read() asks the system for the file's size again: a
-// file that was cut while it is mapped gives an Error instead of SIGBUS (but for a cut in the very microseconds of the
-// copy); a file that was deleted stays readable, the mapping keeps it. Tokens are checked: an Error names file,
-// position and value.
+// Opening checks size, header, index and sidecar against each other. Each reading call asks the system for the file's
+// size again: a file that was cut while it is mapped gives an Error instead of SIGBUS (but for a cut in the very
+// microseconds of the copy); a file that was deleted stays readable, the mapping keeps it. Tokens are checked: an Error
+// names file, position and value.
 #pragma once
 
 #include <cstddef>
@@ -12,38 +12,52 @@
 #include <optional>
 #include <string>
 
+#include "data/mapped_file.hpp"
+#include "data/megatron.hpp"
 #include "data/sidecar.hpp"
+#include "data/token_format.hpp"
 #include "tensor/dtype.hpp"
 
 namespace mylos::data {
 
+// Of a run of tokens.
+struct TokenScan {
+  std::uint32_t largest = 0;  // 0 of none
+  std::int64_t ends = 0;      // tokens that equal the one looked for
+};
+
 class TokenFile {
  public:
-  // dtype: what the caller states; must agree with the sidecar and the .npy header where those exist.
-  explicit TokenFile(std::string path, std::optional<DType> dtype = std::nullopt);
-  ~TokenFile();
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&& other) noexcept;
+  // What is declared must agree with the sidecar and the headers where those exist.
+  explicit TokenFile(std::string path, const TokenFormat& declared = {});
 
   const std::string& path() const { return path_; }
-  DType dtype() const { return dtype_; }
-  std::int64_t size() const { return size_; }  // tokens
+  Container container() const { return container_; }
+  DType dtype() const { return layout_.dtype; }
+  std::int64_t size() const { return layout_.count; }  // tokens
   const std::optional<Sidecar>& sidecar() const { return sidecar_; }
+
+  // Where documents begin, of containers that say so. Valid while the file is open; it reads from the mapped index, so
+  // ask for it anew where the index may have been cut since.
+  DocumentStarts documents() const;
 
   // Tokens first .. first + count - 1 as i32. A token at or above `vocab` is an Error.
   void read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const;
+  // The same tokens looked at where they lie; `end` -1: none is counted.
+  TokenScan scan(std::int64_t first, std::int64_t count, std::int64_t end) const;
+  // The position of the first of them at or above `vocab`, or first + count; and a single one's value.
+  std::int64_t find_outside(std::int64_t first, std::int64_t count, std::int64_t vocab) const;
+  std::uint32_t value(std::int64_t position) const;
 
  private:
-  void close() noexcept;
+  const std::byte* at(std::int64_t first, std::int64_t count) const;
 
   std::string path_;
-  DType dtype_ = DType::u16;
-  std::int64_t size_ = 0;
+  MappedFile data_, index_;
   std::optional<Sidecar> sidecar_;
-  int file_ = -1;
-  const std::byte* map_ = nullptr;
-  std::int64_t map_bytes_ = 0;
-  std::int64_t data_begin_ = 0;
+  Container container_ = Container::raw;
+  TokenLayout layout_;
+  DocumentStarts documents_;
 };
 
 }  // namespace mylos::data

@@ -23,7 +23,8 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
     const std::size_t before = files.size();
     if (status == 0)
       for (std::size_t i = 0; i < found.gl_pathc; ++i)
-        if (const std::string_view path = found.gl_pathv[i]; !path.ends_with(".json")) files.emplace_back(path);
+        if (const std::string_view path = found.gl_pathv[i]; !path.ends_with(".json") && !path.ends_with(".idx"))
+          files.emplace_back(path);
     ::globfree(&found);
     check(status == 0 || status == GLOB_NOMATCH, "cannot search for '{}': {}", pattern,
           status == GLOB_NOSPACE ? "out of memory" : "a folder cannot be read");
@@ -40,13 +41,13 @@ std::string tokenizer_of(const TokenFile& file) {
   return (fs::path(file.path()).parent_path() / name).lexically_normal().string();
 }
 
-TokenSource::TokenSource(const std::vector<std::string>& patterns, std::optional<DType> dtype, std::int64_t vocab)
+TokenSource::TokenSource(const std::vector<std::string>& patterns, const TokenFormat& declared, std::int64_t vocab)
     : vocab_(vocab) {
   check(vocab > 0 && vocab <= std::int64_t(1) << 31, "a vocabulary of {} tokens; it must be from 1 to 2^31", vocab);
-  check(!patterns.empty(), "no token files are named; set data.train to paths or globs of .bin or .npy files");
+  check(!patterns.empty(), "no token files are named; set data.train to paths or globs of token files");
   begin_.push_back(0);
   for (std::string& path : expand_files(patterns)) {
-    files_.emplace_back(std::move(path), dtype);
+    files_.emplace_back(std::move(path), declared);
     const TokenFile& file = files_.back();
     begin_.push_back(begin_.back() + file.size());
     check(!file.sidecar() || file.sidecar()->vocab <= vocab,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 namespace mylos::data {
 
 // Globs (*, ?, [...]) replaced by what they match, all sorted by name, each file once. A pattern without a match is an
-// Error. Sidecars are not token files: names ending in .json are left out of what a glob matches.
+// Error. Sidecars and Megatron indices are not token files: names ending in .json or .idx are left out of what a glob matches.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
 // The tokenizer that a file's sidecar names: "byte", a path that can be opened, or empty.
@@ -22,7 +21,7 @@ std::string tokenizer_of(const TokenFile& file);
 class TokenSource {
  public:
   // vocab: that of the model; a sidecar with a larger one, and any token at or above it, is an Error.
-  TokenSource(const std::vector<std::string>& patterns, std::optional<DType> dtype, std::int64_t vocab);
+  TokenSource(const std::vector<std::string>& patterns, const TokenFormat& declared, std::int64_t vocab);
 
   std::int64_t size() const { return begin_.back(); }  // tokens
   std::int64_t vocab() const { return vocab_; }

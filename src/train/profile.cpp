@@ -47,7 +47,7 @@ std::vector<StepBatches> make_batches(const Config& c, std::int64_t count) {
         steps[std::size_t(s)][std::size_t(m)] = random_batch(c, s, m);
     return steps;
   }
-  const data::TokenSource source(c.data.train, data::stated_dtype(c.data), c.model.vocab);
+  const data::TokenSource source(c.data.train, data::declared_format(c.data), c.model.vocab);
   const data::SampleSet samples(source, data::sample_options(c.data, source, c.train.sequence, c.data.shuffle));
   const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
   for (std::int64_t s = 0; s < count; ++s)

@@ -47,7 +47,7 @@ struct Samples {
   data::TokenSource source;
   data::SampleSet set;
   Samples(const Config& c, const std::vector<std::string>& files, bool shuffle)
-      : source(files, data::stated_dtype(c.data), c.model.vocab),
+      : source(files, data::declared_format(c.data), c.model.vocab),
         set(source, data::sample_options(c.data, source, c.train.sequence, shuffle)) {}
 };
 

@@ -13,14 +13,15 @@ std::vector<ConfigSection> sections(DataConfig& c) {
 
 TEST(DataConfig, ReadsItsKeysAndWritesThemBack) {
   DataConfig c;
-  read_config(
-      "",
-      {"data.train=['a-*.bin', 'b.npy']", "data.validation=['v.bin']", "data.dtype='u32'", "data.documents=true",
-       "data.document_token=7", "data.shuffle=false", "data.seed=11", "data.prefetch=0", "data.tokenizer='byte'"},
-      sections(c));
+  read_config("",
+              {"data.train=['a-*.bin', 'b.npy']", "data.format='llmc'", "data.validation=['v.bin']", "data.dtype='u32'",
+               "data.documents=true", "data.document_token=7", "data.shuffle=false", "data.seed=11", "data.prefetch=0",
+               "data.tokenizer='byte'"},
+              sections(c));
   EXPECT_EQ(c.train, (std::vector<std::string>{"a-*.bin", "b.npy"}));
   EXPECT_EQ(c.validation, (std::vector<std::string>{"v.bin"}));
-  EXPECT_EQ(stated_dtype(c), DType::u32);
+  EXPECT_EQ(declared_format(c).dtype, DType::u32);
+  EXPECT_EQ(declared_format(c).container, Container::llmc);
   EXPECT_TRUE(c.documents);
   EXPECT_FALSE(c.shuffle);
   EXPECT_EQ(c.document_token, 7);
@@ -35,7 +36,18 @@ TEST(DataConfig, ReadsItsKeysAndWritesThemBack) {
   EXPECT_EQ(write_config(sections(again)), write_config(sections(c)));
 }
 
-TEST(DataConfig, DtypeComesFromTheSidecarUnlessStated) { EXPECT_EQ(stated_dtype(DataConfig{}), std::nullopt); }
+TEST(DataConfig, DtypeComesFromTheSidecarUnlessStated) { EXPECT_EQ(declared_format(DataConfig{}).dtype, std::nullopt); }
+
+TEST(DataConfig, EveryFormat) {
+  const auto container = [](const std::string& name) {
+    DataConfig c;
+    read_config("", {"data.format='" + name + "'"}, sections(c));
+    return declared_format(c).container;
+  };
+  EXPECT_EQ(container("recorded"), std::nullopt);
+  for (const Container c : {Container::raw, Container::npy, Container::llmc, Container::megatron})
+    EXPECT_EQ(container(std::string(name_of(c))), c);
+}
 
 TEST(DataConfig, WrongValuesNameTheKey) {
   DataConfig c;

@@ -4,6 +4,7 @@
 
 #include "data/file.hpp"
 #include "data/files.hpp"
+#include "data/token_formats.hpp"
 
 namespace mylos::data {
 namespace {
@@ -61,11 +62,28 @@ TEST(Inspect, Sha256IsTheStandardOne) {
   EXPECT_EQ(sum.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Inspect, ShowsTheContainerAndTheDocumentsOfAnIndex) {
+  TemporaryFolder folder;
+  const std::string path =
+      test::MegatronBytes<std::uint16_t>{.tokens = {'m', 'i', 'l'}, .sizes = {1, 2}, .documents = {0, 1, 2}}.write(
+          folder / "a");
+  const TokenFileReport r = inspect(path, {.tokenizer = "byte"});
+  EXPECT_EQ(r.container, Container::megatron);
+  EXPECT_EQ(r.documents, 2);
+  EXPECT_EQ(r.excerpt_text, "mil");
+  EXPECT_HAS(describe(r), "format     megatron");
+  EXPECT_EQ(nlohmann::json::parse(to_json(r)).at("format"), "megatron");
+  const std::string shard = write_bytes(folder / "s.bin", test::llmc<std::uint32_t>({70000, 1}));
+  const TokenFileReport s = inspect(shard, {.format = {.container = Container::llmc}});
+  EXPECT_EQ(s.largest, 70000);
+  EXPECT_EQ(s.documents, -1);
+}
+
 TEST(Inspect, ErrorsForFilesThatCannotBeRead) {
   TemporaryFolder folder;
   EXPECT_HAS(error_of([&] { inspect(folder / "none.bin"); }), "cannot open");
   EXPECT_HAS(error_of([&] { inspect(write_bytes(folder / "a.bin", "1234")); }), "unknown dtype");
-  EXPECT_EQ(inspect(folder / "a.bin", {.dtype = DType::u32}).tokens, 1);
+  EXPECT_EQ(inspect(folder / "a.bin", {.format = {DType::u32}}).tokens, 1);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 using test::error_of;
 using test::npy;
 
-NpyHeader parse(const std::string& file) {
+TokenLayout parse(const std::string& file) {
   return parse_npy_header(std::as_bytes(std::span(file)), std::int64_t(file.size()), "x.npy");
 }
 
@@ -22,11 +22,11 @@ std::string header(const std::string& descr, const std::string& shape, const std
 
 TEST(Npy, ReadsAllVersionsAndBothTypes) {
   for (const int version : {1, 2, 3}) {
-    const NpyHeader a = parse(npy(header("'<u2'", "(3,)"), std::string(6, 'x'), version));
+    const TokenLayout a = parse(npy(header("'<u2'", "(3,)"), std::string(6, 'x'), version));
     EXPECT_EQ(a.dtype, DType::u16);
     EXPECT_EQ(a.count, 3);
     EXPECT_EQ(a.data_begin, 128);
-    const NpyHeader b = parse(npy(header("'<u4'", "(2,)", "True"), std::string(8, 'x'), version));
+    const TokenLayout b = parse(npy(header("'<u4'", "(2,)", "True"), std::string(8, 'x'), version));
     EXPECT_EQ(b.dtype, DType::u32);
     EXPECT_EQ(b.count, 2);
   }
@@ -96,7 +96,7 @@ TEST(Npy, NoBeginningAndNoFlippedByteCrashes) {
       std::string bad = good;
       bad[i] = char(gen());
       try {
-        const NpyHeader h = parse(bad);
+        const TokenLayout h = parse(bad);
         EXPECT_EQ(h.data_begin + h.count * size_of(h.dtype), std::int64_t(bad.size()));
       } catch (const Error&) {
       }

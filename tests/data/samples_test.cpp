@@ -28,7 +28,7 @@ TEST(Samples, LabelsAreTheNextTokensAndEachIsPredictedOnce) {
   write_tokens(folder / "a.bin", count_up(0, 411));
   write_tokens(folder / "b.bin", count_up(411, 1));
   write_tokens(folder / "c.bin", count_up(412, n - 412));
-  const TokenSource source({folder / "*.bin"}, DType::u32, n);
+  const TokenSource source({folder / "*.bin"}, {DType::u32}, n);
   ASSERT_EQ(source.size(), n);
   const SampleSet samples(source, {s, true, test_seed(), -1});
   ASSERT_EQ(samples.count(), (n - 1) / s);
@@ -52,7 +52,7 @@ TEST(Samples, DocumentsRestartPositionsAndIgnoreTheLabelAcross) {
   TemporaryFolder folder;
   // 9 ends a document.        0  1  2  3  4  5  6  7 | label of the last
   write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 9, 3, 9, 9, 4, 5, 9, 7});
-  const TokenSource source({folder / "a.bin"}, DType::u16, 10);
+  const TokenSource source({folder / "a.bin"}, {DType::u16}, 10);
   const SampleSet samples(source, {8, false, 1, 9});
   HostBatch b;
   samples.prepare(b, 1);
@@ -69,7 +69,7 @@ class Layouts : public ::testing::Test {
  protected:
   Layouts() {
     write_tokens(folder / "a.bin", count_up(0, 501));
-    source.emplace(std::vector<std::string>{folder / "a.bin"}, DType::u32, 501);
+    source.emplace(std::vector<std::string>{folder / "a.bin"}, TokenFormat{DType::u32}, 501);
     samples.emplace(*source, SampleOptions{5, true, test_seed(), -1});  // 100 samples
   }
   // First token of every row of a step over all ranks, in the order of their places.
@@ -128,7 +128,7 @@ TEST_F(Layouts, ResumingNeedsTheStepAlone) {
     for (const std::int32_t t : step_rows(3, 2, 1, step)) straight.push_back(t);
   std::int64_t step = 0;
   for (const std::int64_t stop : {7, 8, 30, 40}) {
-    const TokenSource again({folder / "a.bin"}, DType::u32, 501);
+    const TokenSource again({folder / "a.bin"}, {DType::u32}, 501);
     const SampleSet set(again, {5, true, test_seed(), -1});
     HostBatch b;
     for (; step < stop; ++step)
@@ -163,7 +163,7 @@ TEST_F(Layouts, EvaluationReadsEachSampleOnceAndIgnoresRowsPastTheEnd) {
 TEST(Samples, ImpossibleWishesAreErrors) {
   TemporaryFolder folder;
   write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3, 4, 5});
-  const TokenSource source({folder / "a.bin"}, DType::u16, 10);
+  const TokenSource source({folder / "a.bin"}, {DType::u16}, 10);
   EXPECT_HAS(error_of([&] { SampleSet(source, {5, true, 1, -1}); }), "holds 5 tokens, fewer than one sample of 5 + 1");
   EXPECT_EQ(SampleSet(source, {4, true, 1, -1}).count(), 1);
   EXPECT_HAS(error_of([&] { SampleSet(source, {0, true, 1, -1}); }), "at least 1");

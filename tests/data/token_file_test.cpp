@@ -21,7 +21,7 @@ TEST(TokenFile, ReadsBothWidthsAnywhere) {
   const std::vector<std::int32_t> values = test::random_ints(1001, 0, 65536, test::test_seed());
   write_tokens(folder / "a.bin", std::vector<std::uint16_t>(values.begin(), values.end()));
   write_tokens(folder / "b.bin", std::vector<std::uint32_t>(values.begin(), values.end()));
-  const TokenFile a(folder / "a.bin", DType::u16), b(folder / "b.bin", DType::u32);
+  const TokenFile a(folder / "a.bin", {DType::u16}), b(folder / "b.bin", {DType::u32});
   ASSERT_EQ(a.size(), 1001);
   ASSERT_EQ(b.size(), 1001);
   for (const std::int64_t first : {0, 1, 500, 1000, 1001})
@@ -45,19 +45,19 @@ TEST(TokenFile, NeverGuessesTheDtypeFromTheSize) {
   EXPECT_HAS(error_of([&] { TokenFile f(path); }), "unknown dtype");
   write_bytes(sidecar_path(path), R"({"dtype": "u16"})");
   EXPECT_EQ(TokenFile(path).size(), 4);
-  EXPECT_HAS(error_of([&] { TokenFile(path, DType::u32); }), "stated to be u32, but its sidecar says u16");
-  EXPECT_HAS(error_of([&] { TokenFile(path, DType::i32); }), "not i32");
+  EXPECT_HAS(error_of([&] { TokenFile(path, {DType::u32}); }), "stated to be u32, but its sidecar says u16");
+  EXPECT_HAS(error_of([&] { TokenFile(path, {DType::i32}); }), "not i32");
 }
 
 TEST(TokenFile, SizeMustFit) {
   TemporaryFolder folder;
-  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "a.bin", "12345"), DType::u16); }),
+  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "a.bin", "12345"), {DType::u16}); }),
              "5 bytes are no whole number of u16");
-  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "b.bin", "123456"), DType::u32); }),
+  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "b.bin", "123456"), {DType::u32}); }),
              "6 bytes are no whole number of u32");
-  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "c.bin", ""), DType::u16); }), "empty");
-  EXPECT_HAS(error_of([&] { TokenFile(folder / "none.bin", DType::u16); }), "cannot open");
-  EXPECT_HAS(error_of([&] { TokenFile(folder.path(), DType::u16); }), "not a file");
+  EXPECT_HAS(error_of([&] { TokenFile(write_bytes(folder / "c.bin", ""), {DType::u16}); }), "empty");
+  EXPECT_HAS(error_of([&] { TokenFile(folder / "none.bin", {DType::u16}); }), "cannot open");
+  EXPECT_HAS(error_of([&] { TokenFile(folder.path(), {DType::u16}); }), "not a file");
   write_bytes(folder / "d.bin", "1234");
   write_bytes(folder / "d.bin.json", R"({"dtype": "u16", "tokens": 3})");
   EXPECT_HAS(error_of([&] { TokenFile f(folder / "d.bin"); }), "holds 2 tokens, its sidecar says 3");
@@ -68,7 +68,7 @@ TEST(TokenFile, ATokenOutsideTheVocabularyNamesFilePlaceAndValue) {
   const std::string a = write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3, 100, 5});
   const std::string b = write_tokens<std::uint32_t>(folder / "b.bin", {1, 2, 0xffffffffu, 3});
   std::vector<std::int32_t> out(5);
-  const TokenFile file(a, DType::u16), wide(b, DType::u32);
+  const TokenFile file(a, {DType::u16}), wide(b, {DType::u32});
   file.read(0, 5, 101, out.data());
   const std::string message = error_of([&] { file.read(1, 4, 100, out.data()); });
   EXPECT_HAS(message, a);
@@ -81,7 +81,7 @@ TEST(TokenFile, AFileCutUnderTheMapIsAnErrorADeletedOneIsRead) {
   TemporaryFolder folder;
   std::vector<std::uint16_t> tokens(100'000, 7);
   const std::string path = write_tokens(folder / "a.bin", tokens), other = write_tokens(folder / "b.bin", tokens);
-  const TokenFile cut(path, DType::u16), deleted(other, DType::u16);
+  const TokenFile cut(path, {DType::u16}), deleted(other, {DType::u16});
   std::vector<std::int32_t> out(10);
   cut.read(99'990, 10, 10, out.data());
   std::filesystem::resize_file(path, 1000);
@@ -93,9 +93,9 @@ TEST(TokenFile, AFileCutUnderTheMapIsAnErrorADeletedOneIsRead) {
 
 TEST(TokenFile, Moves) {
   TemporaryFolder folder;
-  TokenFile a(write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3}), DType::u16);
+  TokenFile a(write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3}), {DType::u16});
   TokenFile b(std::move(a));
-  TokenFile c(write_tokens<std::uint16_t>(folder / "c.bin", {9}), DType::u16);
+  TokenFile c(write_tokens<std::uint16_t>(folder / "c.bin", {9}), {DType::u16});
   c = std::move(b);
   std::vector<std::int32_t> out(3);
   c.read(0, 3, 10, out.data());
@@ -135,7 +135,7 @@ TEST(TokenSource, CrossesFilesInTheOrderOfTheirNames) {
   for (const char* name : {"x-1.bin", "x-2.bin", "x-3.bin"})
     write_bytes(sidecar_path(folder / name),
                 R"({"dtype": "u16", "text_bytes": 10, "end_of_text": 6, "vocab": 8, "tokenizer": "t.json"})");
-  const TokenSource source({folder / "x-*", folder / "x-2.bin"}, std::nullopt, 8);
+  const TokenSource source({folder / "x-*", folder / "x-2.bin"}, {}, 8);
   EXPECT_EQ(source.size(), 7);
   EXPECT_EQ(source.text_bytes(), 30);
   EXPECT_EQ(source.end_of_text(), 6);
@@ -148,7 +148,7 @@ TEST(TokenSource, CrossesFilesInTheOrderOfTheirNames) {
     }
   std::int32_t out;
   EXPECT_HAS(error_of([&] { source.read(7, 1, &out); }), "holds 7");
-  EXPECT_HAS(error_of([&] { TokenSource({folder / "x-*"}, std::nullopt, 7); }), "model.vocab to at least 8");
+  EXPECT_HAS(error_of([&] { TokenSource({folder / "x-*"}, {}, 7); }), "model.vocab to at least 8");
 }
 
 TEST(TokenSource, SaysNothingThatNotAllSidecarsSay) {
@@ -156,7 +156,7 @@ TEST(TokenSource, SaysNothingThatNotAllSidecarsSay) {
   write_tokens<std::uint16_t>(folder / "a.bin", {1});
   write_tokens<std::uint16_t>(folder / "b.bin", {1});
   write_bytes(folder / "a.bin.json", R"({"dtype": "u16", "text_bytes": 10, "end_of_text": 6, "tokenizer": "byte"})");
-  const TokenSource source({folder / "*.bin"}, DType::u16, 8);
+  const TokenSource source({folder / "*.bin"}, {DType::u16}, 8);
   EXPECT_EQ(source.text_bytes(), -1);
   EXPECT_EQ(source.end_of_text(), -1);
   EXPECT_EQ(source.tokenizer(), "");
@@ -164,17 +164,17 @@ TEST(TokenSource, SaysNothingThatNotAllSidecarsSay) {
 
 TEST(TokenSource, PatternsMustMatch) {
   TemporaryFolder folder;
-  EXPECT_HAS(error_of([&] { TokenSource({folder / "*.bin"}, DType::u16, 8); }), "no file matches");
-  EXPECT_HAS(error_of([&] { TokenSource({}, DType::u16, 8); }), "data.train");
+  EXPECT_HAS(error_of([&] { TokenSource({folder / "*.bin"}, {DType::u16}, 8); }), "no file matches");
+  EXPECT_HAS(error_of([&] { TokenSource({}, {DType::u16}, 8); }), "data.train");
 }
 
 TEST(TokenFile, APipeIsRefusedAndNotWaitedFor) {
   TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe.bin").c_str(), 0600), 0);
-  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "pipe.bin", DType::u16); }), "is not a file");
+  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "pipe.bin", {DType::u16}); }), "is not a file");
   write_tokens(folder / "a.bin", std::vector<std::uint16_t>{1, 2});
   ASSERT_EQ(mkfifo((folder / "a.bin.json").c_str(), 0600), 0);
-  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "a.bin", DType::u16); }), "is not a file");
+  EXPECT_HAS(error_of([&] { const TokenFile f(folder / "a.bin", {DType::u16}); }), "is not a file");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ bool bpe_is_available() {
 std::vector<std::string> documents_of(const std::vector<std::string>& shards, const Tokenizer& tokenizer) {
   std::vector<std::string> documents;
   if (shards.empty()) return documents;
-  const TokenSource source(shards, std::nullopt, tokenizer.vocab());
+  const TokenSource source(shards, {}, tokenizer.vocab());
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(source.size())), document;
   source.read(0, source.size(), tokens.data());
   for (const std::int32_t t : tokens) {
@@ -195,7 +195,7 @@ TEST(Tokenize, BpeTrainsAndComesBack) {
   ASSERT_EQ(a.train.shards.size(), b.train.shards.size());
   for (std::size_t i = 0; i < a.train.shards.size(); ++i)
     EXPECT_EQ(bytes_of(a.train.shards[i]), bytes_of(b.train.shards[i]));
-  EXPECT_EQ(TokenSource(b.train.shards, std::nullopt, b.vocab).tokenizer(), out / "b/tokenizer.json");
+  EXPECT_EQ(TokenSource(b.train.shards, {}, b.vocab).tokenizer(), out / "b/tokenizer.json");
 
   // A prompt, the words of special tokens included, comes back too; a shard decodes in Python as in C++.
   const auto tokenizer = make_tokenizer(b.tokenizer);

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "data/llmc.hpp"
+#include "data/megatron.hpp"
 #include "data/npy.hpp"
 #include "data/sidecar.hpp"
 #include "data/token_file.hpp"
@@ -44,9 +47,41 @@ void write(const std::string& path, std::span<const std::byte> bytes) {
 
 void data_npy(std::span<const std::byte> input) {
   try {
-    const data::NpyHeader h = data::parse_npy_header(input, std::int64_t(input.size()), "input.npy");
+    const data::TokenLayout h = data::parse_npy_header(input, std::int64_t(input.size()), "input.npy");
     require(h.count >= 0 && h.data_begin >= 10);
     require(h.data_begin + h.count * size_of(h.dtype) == std::int64_t(input.size()));
+  } catch (const Error&) {
+  }
+}
+
+void data_llmc(std::span<const std::byte> input) {
+  const std::int64_t bytes = std::int64_t(input.size());
+  const bool begins = data::begins_like_llmc(input, bytes);
+  try {
+    const data::TokenLayout l = data::parse_llmc_header(input, bytes, "input.bin");
+    require(l.count >= 0 && l.data_begin == 1024 && l.data_begin + l.count * size_of(l.dtype) == bytes);
+    require(begins);
+  } catch (const Error&) {
+    require(!begins);
+  }
+}
+
+void data_megatron(std::span<const std::byte> input) {
+  if (input.size() < 4) return;
+  std::uint32_t data_bytes = 0;
+  std::memcpy(&data_bytes, input.data(), 4);
+  // Of the index's very size, so that a read past its end is seen.
+  const std::vector<std::byte> index(input.begin() + 4, input.end());
+  try {
+    const data::MegatronIndex m = data::parse_megatron_index(index, data_bytes, "input.idx");
+    require(m.layout.count * size_of(m.layout.dtype) == std::int64_t(data_bytes));
+    const data::DocumentStarts& d = m.documents;
+    require(d.stated() && d[0] == 0 && d[d.size()] == m.layout.count);
+    for (std::int64_t i = 0; i < d.size(); ++i) require(d[i] <= d[i + 1]);
+    if (m.layout.count > 0) {
+      const std::int64_t last = d.document_of(m.layout.count - 1);
+      require(d[last] < m.layout.count && d[last + 1] == m.layout.count);
+    }
   } catch (const Error&) {
   }
 }
@@ -65,7 +100,12 @@ void data_shard(std::span<const std::byte> input) {
     std::filesystem::remove(data::sidecar_path(path));
   try {
     const std::optional<DType> stated = choice & 4 ? std::optional(choice & 8 ? DType::u32 : DType::u16) : std::nullopt;
-    const data::TokenFile tokens(path, stated);
+    const std::optional<data::Container> container =
+        choice & 16 ? std::optional(data::Container(choice >> 5 & 3)) : std::nullopt;
+    const data::TokenFile tokens(path, {stated, container});
+    const data::TokenScan scan = tokens.scan(0, tokens.size(), 7);
+    require(scan.ends <= tokens.size());
+    require((tokens.find_outside(0, tokens.size(), 1000) == tokens.size()) == (scan.largest < 1000));
     require(tokens.size() > 0 && tokens.size() * size_of(tokens.dtype()) <= std::int64_t(file.size()));
     if (tokens.sidecar()) {
       const data::Sidecar again = data::parse_sidecar(data::write_sidecar(*tokens.sidecar()), "again");

@@ -46,7 +46,7 @@ TEST(Regions, AreTheRowsOfTheLedger) {
       TrainStep step(c, arena);
       step.use_graphs(false);
       step.initialize(stream);
-      const data::TokenSource source(c.data.train, data::stated_dtype(c.data), c.model.vocab);
+      const data::TokenSource source(c.data.train, data::declared_format(c.data), c.model.vocab);
       const data::SampleSet samples(source, data::sample_options(c.data, source, c.train.sequence, true));
       std::vector<data::HostBatch> batches(2);
       for (std::int64_t m = 0; m < 2; ++m)

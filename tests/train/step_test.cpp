@@ -13,7 +13,7 @@ namespace {
 
 struct Loaded {
   explicit Loaded(const Config& c)
-      : source(c.data.train, data::stated_dtype(c.data), c.model.vocab),
+      : source(c.data.train, data::declared_format(c.data), c.model.vocab),
         samples(source, data::sample_options(c.data, source, c.train.sequence, true)) {}
   data::TokenSource source;
   data::SampleSet samples;

@@ -1,0 +1,63 @@
+#include "data/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace mylos::data {
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  try {
+    // Without O_NONBLOCK a pipe would be waited for.
+    file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
+    struct stat info {};
+    check(::fstat(file_, &info) == 0, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));
+    check(S_ISREG(info.st_mode), "'{}' is not a file", path_);
+    check(info.st_size > 0, "token file '{}' is empty", path_);
+    void* map = ::mmap(nullptr, std::size_t(info.st_size), PROT_READ, MAP_SHARED, file_, 0);
+    check(map != MAP_FAILED, "cannot map '{}' ({} bytes): {}", path_, info.st_size, std::strerror(errno));
+    map_ = static_cast<const std::byte*>(map);
+    size_ = info.st_size;
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+MappedFile::~MappedFile() { close(); }
+
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  path_ = std::move(other.path_);
+  file_ = std::exchange(other.file_, -1);
+  map_ = std::exchange(other.map_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+void MappedFile::close() noexcept {
+  if (map_) ::munmap(const_cast<std::byte*>(map_), std::size_t(size_));
+  if (file_ >= 0) ::close(file_);
+  map_ = nullptr;
+  file_ = -1;
+}
+
+void MappedFile::check_whole() const {
+  struct stat info {};
+  check(::fstat(file_, &info) == 0, "token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
+  check(info.st_size >= size_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
+        info.st_size, size_);
+}
+
+}  // namespace mylos::data
