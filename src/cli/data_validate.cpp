@@ -29,14 +29,25 @@ int data_validate(const DataValidateArguments& arguments) {
   if (stated.container) options.format.container = stated.container;
 
   bool sound = true;
-  for (const std::string& file : data::expand_files(patterns)) {
+  const auto failed = [&](const std::string& name, const Error& e) {
+    sound = false;
+    std::cout << name << ": FAILED: " << e.what() << std::endl;
+  };
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string> files;
     try {
-      const data::Validation v = data::validate(file, options);
-      sound = sound && v.problems.empty();
-      std::cout << data::describe(v) << std::endl;
+      files = data::expand_files({pattern});
     } catch (const Error& e) {
-      sound = false;
-      std::cout << file << ": FAILED: " << e.what() << std::endl;
+      failed(pattern, e);
+    }
+    for (const std::string& file : files) {
+      try {
+        const data::Validation v = data::validate(file, options);
+        sound = sound && v.problems.empty();
+        std::cout << data::describe(v) << std::endl;
+      } catch (const Error& e) {
+        failed(file, e);
+      }
     }
   }
   return sound ? kDone : kFailed;

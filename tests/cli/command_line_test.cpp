@@ -316,4 +316,28 @@ TEST_F(CommandLine, TokenizeSaysWhatIsWrongWithItsFolderAndText) {
   EXPECT_NE(o.out.find("1 files that are not UTF-8"), std::string::npos) << o.out;
 }
 
+// One line a file, exit status 1 when one of them fails, and the rest is checked all the same.
+TEST_F(CommandLine, DataValidate) {
+  const std::string good = write("a.bin", "abcdef"), bad = write("b.bin", "ab\xff\x7f");
+  Outcome o = run({"data", "validate", good, "--dtype", "u16", "--vocab", "30000"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("a.bin: sound: raw, 3 u16 tokens, largest 26213 of 30000"), std::string::npos) << o.out;
+  write("run.toml", "[model]\nvocab = 30000\n[data]\ntrain = ['" + file("*.bin") + "']\ndtype = 'u16'\n");
+  o = run({"data", "validate", bad, file("none.bin"), good, "--dtype", "u16", "--vocab", "30000"});
+  EXPECT_EQ(o.code, 1);
+  for (const char* part :
+       {"b.bin: FAILED: token 32767 at position 1 ", "none.bin: FAILED: no file matches", "a.bin: sound"})
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
+  o = run({"data", "validate", "--config", file("run.toml")});
+  EXPECT_EQ(o.code, 1);
+  for (const char* part : {"a.bin: sound", "b.bin: FAILED"}) EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
+  expect_error({"data", "validate"}, 1, "--config");
+  expect_error({"data", "validate", good, "--format", "zip"}, 1, "raw, npy, llmc, megatron");
+  o = run({"data", "validate", good});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.out.find("a.bin: FAILED: "), std::string::npos) << o.out;
+  EXPECT_EQ(run({"data", "inspect", good, "--format", "raw", "--dtype", "u16"}).code, 0);
+  expect_error({"data", "inspect", good, "--format", "llmc"}, 1, "too few for an llm.c shard");
+}
+
 }  // namespace
