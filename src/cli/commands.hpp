@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/detokenize.hpp"
 #include "data/tokenize.hpp"
 #include "train/generation.hpp"
 #include "train/profile.hpp"
@@ -46,7 +47,14 @@ int tune(const TuneArguments& arguments);
 enum class ConfigFormat { toml, markdown, keys };
 int config(const ConfigArguments& arguments, ConfigFormat format);
 
-int tokenize(const data::TokenizeOptions& options);
+int tokenize(data::TokenizeOptions options);
+
+struct DetokenizeArguments {
+  data::DetokenizeOptions options;
+  std::string format, dtype;  // empty: not stated
+  std::string output;         // empty: stdout
+};
+int detokenize(const DetokenizeArguments& arguments);
 
 struct DataInspectArguments {
   std::string file, format, dtype, tokenizer;

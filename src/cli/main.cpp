@@ -114,7 +114,20 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   tokenize->add_option("--shard-tokens", tokenize_options.shard_tokens, "tokens of a shard")->capture_default_str();
   tokenize->add_flag("--skip-invalid", tokenize_options.skip_invalid, "leave out files that are not UTF-8");
+  tokenize->add_option("--jobs", tokenize_options.jobs, "processes that encode BPE; 0: one a core")
+      ->capture_default_str();
   tokenize->callback([&] { command = [&] { return cli::tokenize(tokenize_options); }; });
+
+  cli::DetokenizeArguments text;
+  auto* detokenize = app.add_subcommand("detokenize", "write the text behind a token file, byte for byte");
+  detokenize->add_option("file", text.options.file, "token file")->required();
+  detokenize->add_option("--first", text.options.first, "token to begin with")->capture_default_str();
+  detokenize->add_option("--count", text.options.count, "tokens; -1: to the end")->capture_default_str();
+  detokenize->add_option("--tokenizer", text.options.tokenizer, "byte or a tokenizer.json; default: the sidecar's");
+  detokenize->add_option("--format", text.format, "raw, npy, llmc or megatron; default: as recorded with the file");
+  detokenize->add_option("--dtype", text.dtype, "u16 or u32, for raw tokens without a sidecar");
+  detokenize->add_option("-o,--output", text.output, "file to write; default: stdout");
+  detokenize->callback([&] { command = [&] { return cli::detokenize(text); }; });
 
   cli::DataInspectArguments data_arguments;
   auto* data = app.add_subcommand("data", "look into token files");

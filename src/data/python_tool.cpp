@@ -1,10 +1,13 @@
 #include "data/python_tool.hpp"
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -78,41 +81,115 @@ std::string find_python(const std::string& tool) {
   return fs::exists(own, error) ? own.string() : "python3";
 }
 
-}  // namespace
+std::string name_of_program(const std::vector<std::string>& argv) {
+  return argv.size() > 1 ? fs::path(argv[1]).filename().string() : argv.front();
+}
 
-std::string run_program(const std::vector<std::string>& argv, std::string_view input) {
-  MemoryFile in("stdin"), out("stdout"), errors("stderr");
-  in.write(input);
+pid_t start(const std::vector<std::string>& argv, const std::array<int, 3>& streams) {
   std::vector<char*> raw;
   for (const std::string& a : argv) {
     check(a.find('\0') == std::string::npos, "an argument of '{}' holds a zero byte", argv.front());
     raw.push_back(const_cast<char*>(a.c_str()));
   }
   raw.push_back(nullptr);
-
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  const MemoryFile* streams[] = {&in, &out, &errors};
-  for (int i = 0; i < 3; ++i) posix_spawn_file_actions_adddup2(&actions, streams[i]->descriptor(), i);
+  for (int i = 0; i < 3; ++i) posix_spawn_file_actions_adddup2(&actions, streams[std::size_t(i)], i);
   pid_t child = 0;
   const int failed = ::posix_spawnp(&child, raw[0], &actions, nullptr, raw.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   check(failed == 0, "cannot start '{}': {}", argv.front(), std::strerror(failed));
+  return child;
+}
 
+void wait_for(pid_t child, const std::string& name, const MemoryFile& errors) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    check(errno == EINTR, "lost sight of '{}': {}", argv.front(), std::strerror(errno));
-  const std::string name = argv.size() > 1 ? fs::path(argv[1]).filename().string() : argv.front();
+  while (::waitpid(child, &status, 0) < 0) check(errno == EINTR, "lost sight of {}: {}", name, std::strerror(errno));
   check(!WIFSIGNALED(status), "{} was ended by signal {}", name, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   check(WEXITSTATUS(status) == 0, "{}: {}", name, last_line(errors.read()));
+}
+
+std::vector<std::string> command_of_tool(const std::vector<std::string>& arguments) {
+  const std::string tool = find_tool();
+  std::vector<std::string> argv{find_python(tool), tool};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return argv;
+}
+
+}  // namespace
+
+std::string run_program(const std::vector<std::string>& argv, std::string_view input) {
+  MemoryFile in("stdin"), out("stdout"), errors("stderr");
+  in.write(input);
+  wait_for(start(argv, {in.descriptor(), out.descriptor(), errors.descriptor()}), name_of_program(argv), errors);
   return out.read();
 }
 
 std::string run_tokenizer_tool(const std::vector<std::string>& arguments, std::string_view input) {
-  const std::string tool = find_tool();
-  std::vector<std::string> argv{find_python(tool), tool};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  return run_program(argv, input);
+  return run_program(command_of_tool(arguments), input);
+}
+
+struct TokenizerProcess::State {
+  MemoryFile errors{"stderr"};
+  std::string name;
+  pid_t child = 0;
+  int socket = -1;
+};
+
+TokenizerProcess::TokenizerProcess(const std::vector<std::string>& arguments) : state_(std::make_unique<State>()) {
+  const std::vector<std::string> argv = command_of_tool(arguments);
+  state_->name = name_of_program(argv);
+  // A socket and not pipes: writing to one whose reader has gone is an error here, and no SIGPIPE.
+  int ends[2];
+  check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "cannot make a socket: {}",
+        std::strerror(errno));
+  state_->socket = ends[0];
+  try {
+    state_->child = start(argv, {ends[1], ends[1], state_->errors.descriptor()});
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+}
+
+TokenizerProcess::~TokenizerProcess() {
+  ::close(state_->socket);
+  if (state_->child == 0) return;
+  ::kill(state_->child, SIGKILL);
+  while (::waitpid(state_->child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void TokenizerProcess::fail_as_it_did() {
+  ::shutdown(state_->socket, SHUT_RDWR);
+  if (state_->child != 0) wait_for(std::exchange(state_->child, 0), state_->name, state_->errors);
+  fail("{} ended before its work was done", state_->name);
+}
+
+void TokenizerProcess::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(state_->socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno != EINTR) fail_as_it_did();
+    if (n > 0) bytes.remove_prefix(std::size_t(n));
+  }
+}
+
+void TokenizerProcess::receive(void* out, std::size_t count) {
+  auto* to = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t n = ::recv(state_->socket, to, count, 0);
+    if (n == 0 || (n < 0 && errno != EINTR)) fail_as_it_did();
+    if (n <= 0) continue;
+    to += n;
+    count -= std::size_t(n);
+  }
+}
+
+void TokenizerProcess::finish() {
+  ::shutdown(state_->socket, SHUT_WR);
+  wait_for(std::exchange(state_->child, 0), state_->name, state_->errors);
 }
 
 }  // namespace mylos::data

@@ -5,6 +5,8 @@
 // with its arguments as they are: no shell sees them.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,5 +18,24 @@ std::string run_tokenizer_tool(const std::vector<std::string>& arguments, std::s
 
 // argv[0] is looked up on PATH.
 std::string run_program(const std::vector<std::string>& argv, std::string_view input);
+
+// The script at the other end of a socket, for work that comes bit by bit. One thread at a time may use it. A process that
+// has ended makes send and receive throw an Error with its message; one that has not is killed by the destructor.
+class TokenizerProcess {
+ public:
+  explicit TokenizerProcess(const std::vector<std::string>& arguments);
+  ~TokenizerProcess();
+  TokenizerProcess(const TokenizerProcess&) = delete;
+  TokenizerProcess& operator=(const TokenizerProcess&) = delete;
+
+  void send(std::string_view bytes);
+  void receive(void* out, std::size_t count);
+  void finish();  // says that nothing more comes, and waits; an Error when it fails
+
+ private:
+  [[noreturn]] void fail_as_it_did();
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace mylos::data

@@ -2,168 +2,282 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "data/corpus_inputs.hpp"
+#include "data/corpus_manifest.hpp"
+#include "data/documents.hpp"
+#include "data/encoder_pool.hpp"
 #include "data/file.hpp"
 #include "data/python_tool.hpp"
 #include "data/shard_writer.hpp"
-#include "data/token_source.hpp"
 #include "data/tokenizer.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kMaxDocumentBytes = std::int64_t(1) << 32;
-
-std::vector<std::string> find_inputs(const TokenizeOptions& options) {
-  check(!options.inputs.empty(), "nothing to tokenize: name files, globs or folders");
-  std::vector<std::string> files;
-  for (const std::string& input : options.inputs) {
-    const std::size_t before = files.size();
-    std::error_code error;
-    if (!fs::is_directory(input, error)) {
-      for (std::string& file : expand_files({input})) files.push_back(std::move(file));
-      continue;
-    }
-    for (const auto& entry : fs::recursive_directory_iterator(input)) {
-      const std::string extension = entry.path().extension().string();
-      if (entry.is_regular_file() && !entry.is_symlink() &&
-          std::find(options.extensions.begin(), options.extensions.end(), extension) != options.extensions.end())
-        files.push_back(entry.path().string());
-    }
-    check(files.size() > before, "folder '{}' holds no file ending in {}", input, fmt::join(options.extensions, ", "));
-  }
-  std::sort(files.begin(), files.end());
-  files.erase(std::unique(files.begin(), files.end()), files.end());
-  return files;
-}
-
-// Takes the files that are not UTF-8 out of `files` and returns them. The lines of .jsonl files are checked when they
-// are parsed.
-std::vector<std::string> take_invalid(std::vector<std::string>& files) {
-  std::vector<std::string> invalid, valid;
-  for (std::string& path : files) {
-    const bool good = path.ends_with(".jsonl") || is_utf8(read_file(path, kMaxDocumentBytes));
-    (good ? valid : invalid).push_back(std::move(path));
-  }
-  files = std::move(valid);
-  return invalid;
-}
-
-// Every document of the inputs, in order.
-template <class Use>
-void for_each_document(const std::vector<std::string>& files, const std::string& field, Use&& use) {
-  for (const std::string& path : files) {
-    if (!path.ends_with(".jsonl")) {
-      use(read_file(path, kMaxDocumentBytes));
-      continue;
-    }
-    std::ifstream lines(path, std::ios::binary);
-    check(lines.good(), "cannot read '{}'", path);
-    std::string line;
-    for (std::int64_t number = 1; std::getline(lines, line); ++number) {
-      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const auto json = nlohmann::json::parse(line, nullptr, false);
-      check(json.is_object(), "{}:{}: not a JSON object", path, number);
-      const auto text = json.find(field);
-      check(text != json.end() && text->is_string(), "{}:{}: no text under \"{}\"; name the field with --jsonl-field",
-            path, number, field);
-      use(text->template get_ref<const std::string&>());
-    }
-    check(lines.eof(), "cannot read '{}' to its end", path);
-  }
-}
+constexpr std::size_t kBatchBytes = std::size_t(1) << 20;
+constexpr std::size_t kBatchDocuments = 4096;
+constexpr std::int64_t kMaxTokenizerBytes = std::int64_t(1) << 28;
 
 bool is_validation(std::int64_t document, double fraction) {
   return std::floor(double(document + 1) * fraction + 0.5) > std::floor(double(document) * fraction + 0.5);
 }
 
-void tokenize_bytes(const std::vector<std::string>& files, const TokenizeOptions& options, TokenizeResult& result) {
-  Sidecar about;
-  about.dtype = DType::u16;
-  about.vocab = kByteVocab;
-  about.tokenizer = "byte";
-  about.end_of_text = kByteEndOfText;
-  ShardWriter train(options.out, "train", about, options.shard_tokens),
-      validation(options.out, "validation", about, options.shard_tokens);
-  std::int64_t document = 0;
-  std::vector<std::uint16_t> tokens;
-  for_each_document(files, options.jsonl_field, [&](const std::string& text) {
-    if (text.empty()) return;
-    tokens.assign(text.size() + 1, std::uint16_t(kByteEndOfText));
-    for (std::size_t i = 0; i < text.size(); ++i) tokens[i] = static_cast<unsigned char>(text[i]);
-    (is_validation(document++, options.validation_fraction) ? validation : train)
-        .add(tokens, std::int64_t(text.size()));
-  });
-  const auto side = [](ShardWriter& writer, TokenizeSplit& split) {
-    split = {writer.finish(), writer.documents(), writer.tokens(), writer.text_bytes()};
-  };
-  check(document > 0, "the inputs hold no text");
-  check(options.validation_fraction == 0 || validation.documents() > 0,
-        "{} documents are too few for --validation-fraction {}: use at least {}, or 0 for no validation tokens",
-        document, options.validation_fraction, 0.5 / double(document));
-  check(train.documents() > 0,
-        "--validation-fraction {} leaves no training document of {}: use 0 or give more documents",
-        options.validation_fraction, document);
-  side(train, result.train);
-  side(validation, result.validation);
-  result.tokenizer = "byte";
-  result.vocab = kByteVocab;
+std::string sha256_of(const std::string& path) {
+  const std::string content = read_file(path, kMaxTokenizerBytes);
+  Sha256 sum;
+  sum.add(content.data(), content.size());
+  return sum.hex();
 }
 
-TokenizeSplit split_of(const nlohmann::json& json) {
-  return {json.at("shards").get<std::vector<std::string>>(), json.at("documents").get<std::int64_t>(),
-          json.at("tokens").get<std::int64_t>(), json.at("text_bytes").get<std::int64_t>()};
+std::int64_t bytes_of(const std::vector<InputFile>& inputs) {
+  std::int64_t bytes = 0;
+  for (const InputFile& i : inputs) bytes += i.bytes;
+  return bytes;
 }
 
-void take_answer(const std::string& answer, TokenizeResult& result) {
-  try {
-    const auto json = nlohmann::json::parse(answer);
-    result.train = split_of(json.at("train"));
-    result.validation = split_of(json.at("validation"));
-    result.vocab = json.at("vocab").get<std::int64_t>();
-  } catch (const nlohmann::json::exception& e) {
-    fail("tools/tokenizer.py encode answered with something else than its result: {}", e.what());
+// A few pieces that are encoded together.
+struct Batch {
+  std::vector<std::string> texts;
+  std::vector<TextPiece> about;  // without their text
+  std::vector<std::int64_t> sizes;
+  CorpusPosition position;  // after it; a place to go on from when its last piece ends a document
+  std::int64_t bytes_read = 0;
+};
+
+bool next_batch(DocumentReader& reader, Batch& batch) {
+  batch = {};
+  std::size_t bytes = 0;
+  for (TextPiece piece; bytes < kBatchBytes && batch.texts.size() < kBatchDocuments && reader.next(piece);) {
+    bytes += piece.text.size();
+    batch.sizes.push_back(std::int64_t(piece.text.size()));
+    batch.texts.push_back(std::move(piece.text));
+    batch.about.push_back({"", piece.ends, piece.document});
   }
+  batch.position = reader.position();
+  batch.bytes_read = reader.bytes_read();
+  return !batch.texts.empty();
 }
 
-void tokenize_bpe(const std::vector<std::string>& files, const TokenizeOptions& options, TokenizeResult& result) {
-  std::string
-      list;  // a list of files does not fit on every command line, so it goes by stdin, each name ended by a zero byte
-  for (const std::string& file : files) list += file + '\0';
-  const std::string tokenizer = (fs::path(options.out) / "tokenizer.json").string();
-  if (options.tokenizer.starts_with("train:")) {
-    const std::string_view size = std::string_view(options.tokenizer).substr(6);
+class Run {
+ public:
+  Run(const TokenizeOptions& options, TokenizeResult& result) : options_(options), result_(result) {
+    files_ = find_inputs(options.inputs, options.extensions);
+    manifest_.options = {options.tokenizer, options.jsonl_field, options.validation_fraction, options.shard_tokens,
+                         options.skip_invalid};
+    manifest_.inputs = describe_inputs(files_);
+  }
+
+  void go() {
+    begin_or_go_on();
+    const Sidecar about = about_shards();
+    train_.emplace(options_.out, "train", about, options_.shard_tokens, manifest_.train);
+    validation_.emplace(options_.out, "validation", about, options_.shard_tokens, manifest_.validation);
+    try {
+      encode();
+    } catch (...) {
+      // Complete shards may be hours of work; less than one is begun again.
+      if (train_->closed().empty() && validation_->closed().empty())
+        discard();
+      else
+        keep();
+      throw;
+    }
+    try {
+      check_sides();
+    } catch (...) {
+      discard();
+      throw;
+    }
+    keep();  // from here on a kill or an error loses nothing
+    manifest_.train = train_->close();
+    manifest_.validation = validation_->close();
+    write_manifest(options_.out, manifest_);
+    for (const auto& [writer, split] : {std::pair{&*train_, &result_.train}, {&*validation_, &result_.validation}})
+      *split = {writer->finish(), writer->documents(), writer->tokens(), writer->text_bytes()};
+    manifest_.complete = true;
+    write_manifest(options_.out, manifest_);
+    result_.vocab = manifest_.vocab;
+    result_.skipped = manifest_.left_out;
+  }
+
+ private:
+  void begin_or_go_on() {
+    std::error_code error;
+    fs::create_directories(options_.out, error);
+    check(!error && fs::is_directory(options_.out, error), "cannot make the folder '{}': {}; name another with --out",
+          options_.out, error ? error.message() : "it is a file");
+    const auto before = read_manifest(options_.out);
+    if (before && !before->complete) {
+      check_same_run(options_.out, *before, manifest_);
+      manifest_ = *before;
+      result_.resumed_at = manifest_.position.document;
+    } else {
+      for (const auto& entry : fs::directory_iterator(options_.out))
+        check(entry.path().extension() != ".bin",
+              "'{}' holds token shards already ('{}'): name another folder or remove them", options_.out,
+              entry.path().filename().string());
+      std::vector<std::string> valid = files_;
+      if (options_.skip_invalid) manifest_.left_out = take_invalid(valid);
+      check(!valid.empty(), "none of the {} inputs is UTF-8", files_.size());
+    }
+    std::erase_if(files_, [&](const std::string& f) {
+      return std::find(manifest_.left_out.begin(), manifest_.left_out.end(), f) != manifest_.left_out.end();
+    });
+    prepare_tokenizer(before && !before->complete);
+    if (manifest_.position == CorpusPosition{}) write_manifest(options_.out, manifest_);
+  }
+
+  // The tokenizer beside the shards: made once, the same ever after.
+  void prepare_tokenizer(bool going_on) {
+    if (options_.tokenizer == "byte") {
+      manifest_.tokenizer = result_.tokenizer = "byte";
+    } else {
+      const std::string path = result_.tokenizer = (fs::path(options_.out) / "tokenizer.json").string();
+      if (going_on) {
+        check(sha256_of(path) == manifest_.tokenizer_sha256,
+              "'{}' was changed since the run began: remove the folder '{}' and begin again", path, options_.out);
+        check(
+            options_.tokenizer.starts_with("train:") || sha256_of(options_.tokenizer) == manifest_.tokenizer_sha256,
+            "tokenizer '{}' was changed since the unfinished run in '{}' began: remove the folder or give the same one",
+            options_.tokenizer, options_.out);
+      } else if (options_.tokenizer.starts_with("train:")) {
+        train_tokenizer(path);
+      } else {
+        check(fs::is_regular_file(options_.tokenizer),
+              "tokenizer '{}' is neither \"byte\", \"train:V\", nor a tokenizer.json that exists", options_.tokenizer);
+        if (!fs::exists(path) || !fs::equivalent(options_.tokenizer, path))
+          fs::copy_file(options_.tokenizer, path, fs::copy_options::overwrite_existing);
+        run_tokenizer_tool({"table", path});
+      }
+      manifest_.tokenizer = "tokenizer.json";
+      manifest_.tokenizer_sha256 = sha256_of(path);
+    }
+    const auto tokenizer = make_tokenizer(result_.tokenizer);
+    manifest_.vocab = tokenizer->vocab();
+    manifest_.end_of_text = tokenizer->end_of_text();
+    check(manifest_.end_of_text >= 0, "'{}' has no token that ends a text", result_.tokenizer);
+  }
+
+  void train_tokenizer(const std::string& path) {
+    const std::string_view size = std::string_view(options_.tokenizer).substr(6);
     std::int64_t vocab = 0;
     const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), vocab);
     check(error == std::errc() && end == size.data() + size.size() && vocab >= kByteVocab && vocab <= 1 << 20,
-          "tokenizer '{}': the vocabulary to train is from {} (all bytes and the end token) to {}", options.tokenizer,
+          "tokenizer '{}': the vocabulary to train is from {} (all bytes and the end token) to {}", options_.tokenizer,
           kByteVocab, 1 << 20);
-    run_tokenizer_tool(
-        {"train", "--vocab", std::to_string(vocab), "--jsonl-field", options.jsonl_field, "--validation-fraction",
-         fmt::format("{}", options.validation_fraction), "--out", tokenizer, "--inputs-from-stdin"},
-        list);
-  } else {
-    check(fs::is_regular_file(options.tokenizer),
-          "tokenizer '{}' is neither \"byte\", \"train:V\", nor a tokenizer.json that exists", options.tokenizer);
-    if (!fs::exists(tokenizer) || !fs::equivalent(options.tokenizer, tokenizer))
-      fs::copy_file(options.tokenizer, tokenizer, fs::copy_options::overwrite_existing);
-    run_tokenizer_tool({"table", tokenizer});
+    TokenizerProcess process({"train", "--vocab", std::to_string(vocab), "--out", path});
+    DocumentReader reader(files_, options_.jsonl_field, true);
+    Batch batch;
+    while (next_batch(reader, batch)) {
+      // Validation text is held out of the tokenizer's training too.
+      std::vector<std::string> seen;
+      for (std::size_t i = 0; i < batch.texts.size(); ++i)
+        if (!is_validation(batch.about[i].document, options_.validation_fraction))
+          seen.push_back(std::move(batch.texts[i]));
+      send_texts(process, seen);
+      report("training", batch.bytes_read, batch.position.document, 0);
+    }
+    process.finish();
   }
-  const std::string answer =
-      run_tokenizer_tool({"encode", "--tokenizer", tokenizer, "--jsonl-field", options.jsonl_field,
-                          "--validation-fraction", fmt::format("{}", options.validation_fraction), "--shard-tokens",
-                          std::to_string(options.shard_tokens), "--out", options.out, "--inputs-from-stdin"},
-                         list);
-  take_answer(answer, result);
-  result.tokenizer = tokenizer;
-}
+
+  Sidecar about_shards() const {
+    Sidecar about;
+    about.dtype = manifest_.vocab <= 1 << 16 ? DType::u16 : DType::u32;
+    about.vocab = manifest_.vocab;
+    about.tokenizer = manifest_.tokenizer;
+    about.end_of_text = manifest_.end_of_text;
+    return about;
+  }
+
+  void encode() {
+    const int jobs = options_.jobs > 0 ? options_.jobs : std::max(1, int(std::thread::hardware_concurrency()));
+    DocumentReader reader(files_, options_.jsonl_field, manifest_.tokenizer != "byte", manifest_.position);
+    EncoderPool pool(result_.tokenizer, manifest_.vocab, jobs);
+    bytes_before_ = reader.bytes_read();
+    std::deque<std::pair<Batch, std::future<TokenBatch>>> under_way;
+    Batch batch;
+    for (bool more = true; more || !under_way.empty();) {
+      // Enough batches that no process waits while the oldest is written.
+      while (more && under_way.size() < std::size_t(2 * jobs + 1)) {
+        more = next_batch(reader, batch);
+        if (!more) break;
+        auto tokens = pool.encode(std::move(batch.texts));
+        under_way.emplace_back(std::move(batch), std::move(tokens));
+      }
+      if (under_way.empty()) break;
+      write(under_way.front().first, under_way.front().second.get());
+      under_way.pop_front();
+    }
+  }
+
+  void write(const Batch& batch, const TokenBatch& tokens) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const TextPiece& piece = batch.about[i];
+      (is_validation(piece.document, options_.validation_fraction) ? *validation_ : *train_)
+          .add(tokens[i], batch.sizes[i], piece.ends);
+    }
+    if (batch.about.back().ends) record(batch.position);
+    report("encoding", batch.bytes_read, batch.position.document, train_->tokens() + validation_->tokens());
+  }
+
+  void record(const CorpusPosition& position) {
+    const auto now = std::chrono::steady_clock::now();
+    const std::size_t shards = train_->closed().size() + validation_->closed().size();
+    if (shards == recorded_shards_ &&
+        std::chrono::duration<double>(now - recorded_).count() < options_.checkpoint_seconds)
+      return;
+    recorded_shards_ = shards;
+    manifest_.position = position;
+    manifest_.train = train_->sync();
+    manifest_.validation = validation_->sync();
+    write_manifest(options_.out, manifest_);
+    recorded_ = std::chrono::steady_clock::now();
+  }
+
+  void check_sides() {
+    const double fraction = options_.validation_fraction;
+    const std::int64_t documents = train_->documents() + validation_->documents();
+    check(documents > 0, "the inputs hold no text");
+    check(fraction == 0 || validation_->documents() > 0,
+          "{} documents are too few for --validation-fraction {}: use at least {}, or 0 for no validation tokens",
+          documents, fraction, 0.5 / double(documents));
+    check(train_->documents() > 0,
+          "--validation-fraction {} leaves no training document of {}: use 0 or give more documents", fraction,
+          documents);
+  }
+
+  void report(const char* phase, std::int64_t bytes, std::int64_t documents, std::int64_t tokens) const {
+    if (options_.progress)
+      options_.progress({phase, bytes, bytes_before_, bytes_of(manifest_.inputs), documents, tokens});
+  }
+
+  void keep() {
+    train_->keep();
+    validation_->keep();
+  }
+  void discard() {
+    std::error_code ignored;
+    fs::remove(manifest_path(options_.out), ignored);
+  }
+
+  const TokenizeOptions& options_;
+  TokenizeResult& result_;
+  std::vector<std::string> files_;  // without those left out
+  CorpusManifest manifest_;
+  std::optional<ShardWriter> train_, validation_;
+  std::int64_t bytes_before_ = 0;
+  std::size_t recorded_shards_ = 0;
+  std::chrono::steady_clock::time_point recorded_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -172,23 +286,10 @@ TokenizeResult tokenize(const TokenizeOptions& options) {
         "a validation fraction of {}; it must be from 0 to 0.5", options.validation_fraction);
   check(options.shard_tokens >= 1 && options.shard_tokens <= std::int64_t(1) << 40,
         "shards of {} tokens; from 1 to 2^40 are possible", options.shard_tokens);
+  check(options.jobs >= 0 && options.jobs <= 1024, "--jobs {}: from 0 (one a core) to 1024 are possible", options.jobs);
   check(!options.out.empty(), "no folder to write to: name one with --out");
-  std::vector<std::string> files = find_inputs(options);
   TokenizeResult result;
-  if (options.skip_invalid) result.skipped = take_invalid(files);
-  check(!files.empty(), "none of the {} inputs is UTF-8", result.skipped.size());
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  check(!error && fs::is_directory(options.out, error), "cannot make the folder '{}': {}; name another with --out",
-        options.out, error ? error.message() : "it is a file");
-  for (const auto& entry : fs::directory_iterator(options.out))
-    check(entry.path().extension() != ".bin",
-          "'{}' holds token shards already ('{}'): name another folder or remove them", options.out,
-          entry.path().filename().string());
-  if (options.tokenizer == "byte")
-    tokenize_bytes(files, options, result);
-  else
-    tokenize_bpe(files, options, result);
+  Run(options, result).go();
   return result;
 }
 

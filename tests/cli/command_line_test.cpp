@@ -210,6 +210,13 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   write("b.txt", text);
   Outcome o = run({"tokenize", file("a.txt"), file("b.txt"), "--out", file("tokens"), "--validation-fraction", "0.5"});
   ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(nlohmann::json::parse(read(file("tokens/manifest.json")))["complete"], true);
+  o = run({"detokenize", file("tokens/train-00000.bin")});
+  EXPECT_EQ(o.out, text);
+  o = run({"detokenize", file("tokens/train-00000.bin"), "--first", "4", "--count", "4", "-o", file("part.txt")});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(read(file("part.txt")), "mill");
+  expect_error({"detokenize", file("tokens/train-00000.bin"), "--first", "-1"}, 1, "--first -1");
   o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;
@@ -305,6 +312,7 @@ TEST_F(CommandLine, TokenizeSaysWhatIsWrongWithItsFolderAndText) {
   write("a.txt", "text");
   write("b.txt", "\xff\xfe");
   expect_error({"tokenize", file("a.txt"), "--out", file("a.txt")}, 1, "name another with --out");
+  expect_error({"tokenize", file("a.txt"), "--out", file("j"), "--jobs", "-1"}, 1, "--jobs -1");
   expect_error({"tokenize", file("a.txt"), "--out", "/proc/none"}, 1, "name another with --out");
   for (const char* content : {"[model]\ndim = 3\n", "[]"})
     expect_error({"tokenize", file("a.txt"), "--out", file("t"), "--validation-fraction", "0", "--tokenizer",

@@ -7,6 +7,7 @@
 #include "data/files.hpp"
 #include "data/inspect.hpp"
 #include "data/python_tool.hpp"
+#include "data/texts.hpp"
 #include "data/token_source.hpp"
 #include "data/tokenizer.hpp"
 #include "support/host_tensor.hpp"
@@ -14,21 +15,13 @@
 namespace mylos::data {
 namespace {
 
+using test::bpe_is_available;
 using test::bytes_of;
 using test::error_of;
+using test::random_text;
 using test::TemporaryFolder;
 using test::test_seed;
 using test::write_bytes;
-
-bool bpe_is_available() {
-  try {
-    run_program(
-        {std::getenv("MYLOS_PYTHON") ? std::getenv("MYLOS_PYTHON") : MYLOS_TEST_PYTHON, "-c", "import tokenizers"}, "");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 // The documents of shards, decoded.
 std::vector<std::string> documents_of(const std::vector<std::string>& shards, const Tokenizer& tokenizer) {
@@ -45,32 +38,6 @@ std::vector<std::string> documents_of(const std::vector<std::string>& shards, co
   }
   EXPECT_TRUE(document.empty()) << "the last document has no end token";
   return documents;
-}
-
-std::string random_text(std::mt19937_64& gen, bool utf8) {
-  static const std::vector<std::string> words = {"mill",
-                                                 " grain",
-                                                 "\n",
-                                                 "\t",
-                                                 "  ",
-                                                 "é",
-                                                 "Ω",
-                                                 "中文",
-                                                 "🌾",
-                                                 "\xc2\x85",
-                                                 "0",
-                                                 "12345",
-                                                 "<|end_of_text|>",
-                                                 "'s",
-                                                 "\r\n",
-                                                 "{\"a\": 1}",
-                                                 "e\xcc\x81",
-                                                 std::string(1, '\0'),
-                                                 "\xef\xbb\xbf"};
-  std::string text;
-  for (std::size_t n = 1 + gen() % 60; n-- > 0;)
-    text += utf8 ? words[gen() % words.size()] : std::string(1, char(gen()));
-  return text;
 }
 
 struct Corpus {

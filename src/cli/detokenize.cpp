@@ -1,0 +1,40 @@
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <utility>
+
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+#include "cli/token_format.hpp"
+
+namespace mylos::cli {
+
+int detokenize(const DetokenizeArguments& arguments) {
+  data::DetokenizeOptions options = arguments.options;
+  options.format = token_format_of(arguments.format, arguments.dtype);
+  const std::string& output = arguments.output;
+  if (output.empty()) {
+    data::detokenize(options, [](std::string_view text) { std::cout << text; });
+    return kDone;
+  }
+  // No file of that name appears unless all of the text is in it.
+  const std::string partial = output + ".partial";
+  std::FILE* file = std::fopen(partial.c_str(), "wb");
+  check(file != nullptr, "cannot write '{}': {}; name another file with -o", partial, std::strerror(errno));
+  const auto written = [&](bool good) { check(good, "cannot write '{}': {}", partial, std::strerror(errno)); };
+  try {
+    data::detokenize(options, [&](std::string_view text) {
+      written(std::fwrite(text.data(), 1, text.size(), file) == text.size());
+    });
+    written(std::fclose(std::exchange(file, nullptr)) == 0);
+  } catch (...) {
+    if (file) std::fclose(file);
+    std::remove(partial.c_str());
+    throw;
+  }
+  written(std::rename(partial.c_str(), output.c_str()) == 0);
+  return kDone;
+}
+
+}  // namespace mylos::cli

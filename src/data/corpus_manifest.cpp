@@ -1,0 +1,172 @@
+#include "data/corpus_manifest.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/build_info.hpp"
+#include "base/error.hpp"
+#include "data/file.hpp"
+
+namespace mylos::data {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxManifestBytes = std::int64_t(1) << 30;
+
+Json options_of(const CorpusOptions& o) {
+  return {{"tokenizer", o.tokenizer},
+          {"jsonl_field", o.jsonl_field},
+          {"validation_fraction", o.validation_fraction},
+          {"shard_tokens", o.shard_tokens},
+          {"skip_invalid", o.skip_invalid}};
+}
+
+Json counts_of(const Sidecar& s) {
+  return {{"documents", s.documents}, {"tokens", s.tokens}, {"text_bytes", s.text_bytes}};
+}
+
+Sidecar counts_from(const Json& json) {
+  Sidecar s;
+  s.documents = json.at("documents").get<std::int64_t>();
+  s.tokens = json.at("tokens").get<std::int64_t>();
+  s.text_bytes = json.at("text_bytes").get<std::int64_t>();
+  if (s.documents < 0 || s.tokens < 0 || s.text_bytes < 0) fail("a count is below 0");
+  return s;
+}
+
+Json side_of(const ShardState& state, const char* stem) {
+  Sidecar total;
+  total.documents = total.tokens = total.text_bytes = 0;
+  Json shards = Json::array();
+  const auto add = [&](const Sidecar& s) {
+    total.documents += s.documents;
+    total.tokens += s.tokens;
+    total.text_bytes += s.text_bytes;
+  };
+  for (const Sidecar& s : state.closed) {
+    add(s);
+    Json shard{{"file", fmt::format("{}-{:05}.bin", stem, shards.size())}};
+    shard.update(counts_of(s));
+    shard["sha256"] = s.sha256;
+    shards.push_back(shard);
+  }
+  if (state.open) add(*state.open);
+  Json side = counts_of(total);
+  side["shards"] = shards;
+  if (state.open) side["open"] = counts_of(*state.open);
+  return side;
+}
+
+ShardState side_from(const Json& json, const CorpusManifest& about) {
+  ShardState state;
+  const auto fill = [&](Sidecar s) {
+    s.vocab = about.vocab;
+    s.dtype = about.vocab <= 1 << 16 ? DType::u16 : DType::u32;
+    s.tokenizer = about.tokenizer;
+    s.end_of_text = about.end_of_text;
+    return s;
+  };
+  for (const Json& shard : json.at("shards")) {
+    state.closed.push_back(fill(counts_from(shard)));
+    state.closed.back().sha256 = shard.at("sha256").get<std::string>();
+  }
+  if (json.contains("open")) state.open = fill(counts_from(json.at("open")));
+  return state;
+}
+
+CorpusManifest parse(const std::string& text) {
+  const Json json = Json::parse(text);
+  if (json.at("format") != "mylos-corpus") fail("its \"format\" is not \"mylos-corpus\"");
+  if (json.at("version") != 1) fail("its version is not known to this build, which reads version 1");
+  CorpusManifest m;
+  m.complete = json.at("complete").get<bool>();
+  const Json& o = json.at("options");
+  m.options = {o.at("tokenizer").get<std::string>(), o.at("jsonl_field").get<std::string>(),
+               o.at("validation_fraction").get<double>(), o.at("shard_tokens").get<std::int64_t>(),
+               o.at("skip_invalid").get<bool>()};
+  for (const Json& i : json.at("inputs"))
+    m.inputs.push_back(
+        {i.at("path").get<std::string>(), i.at("bytes").get<std::int64_t>(), i.at("modified_ns").get<std::int64_t>()});
+  m.left_out = json.at("left_out").get<std::vector<std::string>>();
+  const Json& tokenizer = json.at("tokenizer");
+  m.tokenizer = tokenizer.at("name").get<std::string>();
+  m.tokenizer_sha256 = tokenizer.value("sha256", "");
+  m.vocab = tokenizer.at("vocab").get<std::int64_t>();
+  m.end_of_text = tokenizer.at("end_of_text").get<std::int64_t>();
+  m.train = side_from(json.at("train"), m);
+  m.validation = side_from(json.at("validation"), m);
+  if (!m.complete) {
+    const Json& p = json.at("position");
+    m.position = {p.at("file").get<std::int64_t>(), p.at("offset").get<std::int64_t>(),
+                  p.at("line").get<std::int64_t>(), p.at("document").get<std::int64_t>()};
+    if (m.position.file < 0 || m.position.offset < 0) fail("its position is below 0");
+  }
+  return m;
+}
+
+}  // namespace
+
+std::string manifest_path(const std::string& folder) { return (fs::path(folder) / "manifest.json").string(); }
+
+std::optional<CorpusManifest> read_manifest(const std::string& folder) {
+  const std::string path = manifest_path(folder);
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  const std::string text = read_file(path, kMaxManifestBytes);
+  try {
+    return parse(text);
+  } catch (const nlohmann::json::exception& e) {
+    fail("'{}' is no manifest of token shards: {}", path, e.what());
+  } catch (const Error& e) {
+    fail("'{}' is no manifest of token shards: {}", path, e.what());
+  }
+}
+
+void write_manifest(const std::string& folder, const CorpusManifest& m) {
+  Json json;
+  json["format"] = "mylos-corpus";
+  json["version"] = 1;
+  json["complete"] = m.complete;
+  json["mylos"] = build_info().version;
+  json["options"] = options_of(m.options);
+  Json tokenizer{{"name", m.tokenizer}, {"vocab", m.vocab}, {"end_of_text", m.end_of_text}};
+  if (!m.tokenizer_sha256.empty()) tokenizer["sha256"] = m.tokenizer_sha256;
+  json["tokenizer"] = tokenizer;
+  json["train"] = side_of(m.train, "train");
+  json["validation"] = side_of(m.validation, "validation");
+  for (const char* count : {"documents", "tokens", "text_bytes"})
+    json[count] = json["train"][count].get<std::int64_t>() + json["validation"][count].get<std::int64_t>();
+  if (!m.complete)
+    json["position"] = {{"file", m.position.file},
+                        {"offset", m.position.offset},
+                        {"line", m.position.line},
+                        {"document", m.position.document}};
+  json["inputs"] = Json::array();
+  for (const InputFile& i : m.inputs)
+    json["inputs"].push_back({{"path", i.path}, {"bytes", i.bytes}, {"modified_ns", i.modified_ns}});
+  json["left_out"] = m.left_out;
+  // Names of files are bytes; those that are no UTF-8 cannot stand in JSON as they are.
+  write_file(manifest_path(folder), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void check_same_run(const std::string& folder, const CorpusManifest& before, const CorpusManifest& now) {
+  const Json old_options = options_of(before.options), new_options = options_of(now.options);
+  const auto remedy = [&] {
+    return fmt::format("'{}' holds an unfinished run; start it with the same arguments to go on, or remove the folder",
+                       folder);
+  };
+  for (const auto& [key, value] : new_options.items())
+    check(old_options.at(key) == value, "{} was {} and is now {}: {}", key, old_options.at(key).dump(), value.dump(),
+          remedy());
+  check(before.inputs.size() == now.inputs.size(), "the inputs were {} files and are now {}: {}", before.inputs.size(),
+        now.inputs.size(), remedy());
+  for (std::size_t i = 0; i < now.inputs.size(); ++i) {
+    check(before.inputs[i].path == now.inputs[i].path, "input '{}' was '{}' before: {}", now.inputs[i].path,
+          before.inputs[i].path, remedy());
+    check(before.inputs[i] == now.inputs[i], "input '{}' was changed since: {}", now.inputs[i].path, remedy());
+  }
+}
+
+}  // namespace mylos::data
