@@ -1,6 +1,7 @@
 #include "base/stop_signal.hpp"
 
 #include <csignal>
+#include <ctime>
 
 #include "base/error.hpp"
 
@@ -9,7 +10,25 @@ namespace {
 volatile std::sig_atomic_t g_received = 0;
 bool g_installed = false;
 
-extern "C" void mylos_on_stop_signal(int signal) { g_received = signal; }
+volatile std::sig_atomic_t g_received_at = 0;  // seconds
+
+std::sig_atomic_t seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // may be called in a handler
+  return std::sig_atomic_t(now.tv_sec);
+}
+
+extern "C" void mylos_on_stop_signal(int signal) {
+  if (g_received == 0) {
+    g_received_at = seconds_now();
+    g_received = signal;
+  } else if (seconds_now() > g_received_at) {
+    struct sigaction by_default = {};
+    by_default.sa_handler = SIG_DFL;
+    sigaction(signal, &by_default, nullptr);
+    raise(signal);
+  }
+}
 }  // namespace
 
 struct StopSignal::Saved {
@@ -22,8 +41,7 @@ StopSignal::StopSignal() : saved_(nullptr) {
   g_received = 0;
   struct sigaction action = {};
   action.sa_handler = mylos_on_stop_signal;
-  // SA_RESETHAND: the second signal takes the default action. SA_RESTART: reads and writes are not cut short.
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESTART;  // reads and writes are not cut short
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &saved_->interrupt);
   sigaction(SIGTERM, &action, &saved_->terminate);

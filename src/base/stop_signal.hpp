@@ -1,5 +1,6 @@
 // A clean stop on SIGINT, SIGTERM and SIGHUP (the terminal went away): the handler only sets a flag, the training loop looks at it between steps.
-// A second signal of the same kind ends the process at once (the default action), so nobody has to wait for a long step.
+// A second signal, a second or more later, ends the process at once (the default action), so nobody has to wait for a long step; `timeout`
+// and job schedulers send theirs twice in a moment.
 #pragma once
 
 namespace mylos {

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "data/file.hpp"
 #include "measure/bundle.hpp"
 #include "tensor/runtime.hpp"
 #include "train/profile.hpp"
@@ -47,20 +47,31 @@ void fill(Bundle& bundle, const train::StepProfile& p, const measure::Hardware& 
   bundle.set_attribute("/samples", "random_tokens", p.random_tokens);
 }
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream out(path);
-  out << text << '\n';
-  out.flush();
-  check(out.good(), "'{}' could not be written; choose another file", path);
+// Before anything is measured.
+void check_output(const train::Config& config, const std::string& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  check(!std::filesystem::exists(path, error) ||
+            (config.output.overwrite && std::filesystem::is_regular_file(path, error)),
+        "'{}' exists{}", path,
+        config.output.overwrite ? " and is not a file; choose another name"
+                                : "; choose another file, or set output.overwrite=true to replace it");
+  check(config.file.empty() || !std::filesystem::equivalent(path, config.file, error),
+        "'{}' is the configuration that is profiled; choose another name", path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  error.clear();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  check(!error, "the folder of '{}' cannot be made: {}", path, error.message());
 }
 
 }  // namespace
 
 int profile(const ProfileArguments& arguments) {
   const train::Config config = train::load_config(arguments.config.path, arguments.config.overrides);
-  for (const std::string& path : {arguments.bundle, arguments.json})
-    check(path.empty() || config.output.overwrite || !std::filesystem::exists(path),
-          "'{}' exists; choose another file, or set output.overwrite=true to replace it", path);
+  check_output(config, arguments.bundle);
+  check_output(config, arguments.json);
+  check(arguments.bundle.empty() || arguments.bundle != arguments.json, "--json and -o are both '{}'; name two files",
+        arguments.json);
   const Runtime runtime({.threads = int(config.train.threads)});
   const measure::Hardware hardware = measure::collect_hardware();
   const train::StepProfile p = train::profile(config, arguments.options);
@@ -74,19 +85,19 @@ int profile(const ProfileArguments& arguments) {
              arguments.options.warmup, hardware.device_name, hardware.backend, hardware.threads, 1e3 * p.table.step_s,
              format_count(tokens / p.table.step_s))
       << measure::to_text(p.table);
+  if (!arguments.bundle.empty()) {
+    Bundle bundle(arguments.bundle, measure::BundleKind::profile);
+    fill(bundle, p, hardware, arguments.config.command_line);
+    bundle.finish();
+    std::cout << "bundle " << arguments.bundle << '\n';
+  }
   if (!arguments.json.empty()) {
     nlohmann::ordered_json j = {
         {"device", hardware.device_name}, {"steps", arguments.options.steps}, {"tokens", tokens}};
     j["random_tokens"] = p.random_tokens;
     j["step_times_s"] = p.step_s;
     j.update(measure::to_json(p.table));
-    write(arguments.json, j.dump(2));
-  }
-  if (!arguments.bundle.empty()) {
-    Bundle bundle(arguments.bundle, measure::BundleKind::profile);
-    fill(bundle, p, hardware, arguments.config.command_line);
-    bundle.finish();
-    std::cout << "bundle " << arguments.bundle << '\n';
+    data::write_file(arguments.json, j.dump(2) + "\n");
   }
   return kDone;
 }

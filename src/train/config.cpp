@@ -92,12 +92,16 @@ Config resolve(Config c) {
   check(c.train.sequence <= c.model.max_seq_len,
         "train.sequence is {}, longer than model.max_seq_len ({}); shorten one or raise the other", c.train.sequence,
         c.model.max_seq_len);
+  check(c.train.recompute != model::Recompute::none || c.train.recompute_blocks == 0,
+        "train.recompute_blocks is {}, but train.recompute = \"none\" recomputes in no block; leave one of them out",
+        c.train.recompute_blocks);
   check(c.train.recompute_blocks <= c.model.layers,
         "train.recompute_blocks is {} and the model has {} layers; give 0 (all) to {}", c.train.recompute_blocks,
         c.model.layers, c.model.layers);
   check(c.train.recompute != model::Recompute::automatic || c.train.recompute_blocks == 0,
         "train.recompute_blocks is {}, but train.recompute = \"auto\" chooses it; leave one of them out",
         c.train.recompute_blocks);
+  if (c.train.recompute_blocks == c.model.layers) c.train.recompute_blocks = 0;
   c.schedule.length = optimizer::Schedule(c.schedule, c.train.steps).length();
   return c;
 }
@@ -105,6 +109,7 @@ Config resolve(Config c) {
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
   Config c;
   read_config(path, overrides, sections(c));
+  c.file = path;
   return resolve(c);
 }
 

@@ -64,6 +64,7 @@ struct Config {
   data::DataConfig data;
   EvalConfig eval;
   OutputConfig output;
+  std::string file;  // that it was read from; no key
 };
 
 // The sections refer to `config`, which must outlive them.

@@ -50,6 +50,8 @@ std::string use_products(const std::string& products) {
   std::error_code error;
   const bool absent = products.empty() && (path.empty() || !fs::exists(path, error));
   if (products == kHeuristic || absent || kernels::product_library().version == 0) {
+    // A wrong name or a damaged file shows where there is nothing to tune, too.
+    if (!products.empty() && products != kHeuristic) load_products(path);
     kernels::use_products({});
     return kernels::product_library().version == 0
                ? "products    nothing to tune on this device"

@@ -95,7 +95,7 @@ StepProfile profile(const Config& config, const ProfileOptions& options) {
         options.warmup);
   const DeviceInfo device = device_info();
   StepProfile p;
-  p.config = with_recompute(config, device.memory_bytes);
+  p.config = with_recompute(config, memory_for_run());
   p.random_tokens = config.data.train.empty();
   p.plan = plan_run(p.config);
   plan::check_fits(p.plan, device.memory_bytes);

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -13,23 +17,33 @@
 namespace mylos::train {
 namespace {
 
-void make_room(const Config& c) {
-  const OutputConfig& output = c.output;
+void check_replaceable(const Config& c, const std::string& path) {
   std::error_code error;
-  for (const std::string& path : {output.bundle, output.weights, output.log}) {
-    if (!std::filesystem::exists(path, error)) continue;
-    check(output.overwrite,
-          "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
-    // Replacing means removing: that must not hit a device, a folder or the tokens.
-    check(std::filesystem::is_regular_file(path, error),
-          "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
-    for (const auto& patterns : {c.data.train, c.data.validation})
-      for (const std::string& file : data::expand_files(patterns))
-        check(!std::filesystem::equivalent(path, file, error),
-              "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
-  }
-  // What an earlier run left must not stand beside the new bundle if this run is killed.
-  for (const std::string& path : {output.bundle, output.weights, output.log}) {
+  if (!std::filesystem::exists(path, error)) return;
+  check(c.output.overwrite,
+        "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+  // Replacing means removing: that must not hit a device, a folder or what the run reads.
+  check(std::filesystem::is_regular_file(path, error),
+        "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
+  check(c.file.empty() || !std::filesystem::equivalent(path, c.file, error),
+        "output '{}' is the configuration '{}' of the run; choose another name under [output]", path, c.file);
+  for (const auto& patterns : {c.data.train, c.data.validation})
+    for (const std::string& file : data::expand_files(patterns))
+      check(!std::filesystem::equivalent(path, file, error),
+            "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
+}
+
+std::vector<std::string> outputs_of(const Config& c) {
+  std::vector<std::string> paths{c.output.bundle, c.output.log};
+  if (c.output.save_weights) paths.push_back(c.output.weights);
+  return paths;
+}
+
+// What an earlier run left must not stand beside the new bundle if this run is killed.
+void make_room(const Config& c) {
+  check_outputs(c);
+  for (const std::string& path : {c.output.bundle, c.output.weights, c.output.log}) {
+    std::error_code error;
     std::filesystem::remove(path, error);
     check(!error, "'{}' cannot be replaced: {}", path, error.message());
   }
@@ -57,11 +71,22 @@ std::string product_algorithms() {
 
 }  // namespace
 
+void check_outputs(const Config& config) {
+  for (const std::string& path : {config.output.bundle, config.output.weights, config.output.log})
+    check_replaceable(config, path);
+  for (const std::string& path : outputs_of(config)) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    check(!error, "the folder of output '{}' cannot be made: {}", path, error.message());
+    check(::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, "output '{}' cannot be written: {}", path,
+          std::strerror(errno));
+  }
+}
+
 RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
-                     const std::vector<std::string>& command_line)
+                     const measure::Provenance& provenance)
     : bundle_(new_bundle(config)), record_(bundle_, facts_of(config, plan, hardware)), log_(config.output.log) {
-  measure::Provenance provenance = measure::collect_provenance(command_line);
-  provenance.user_note = config.output.note;
   bundle_.set(provenance);
   measure::Hardware described = hardware;
   telemetry_.describe(described);

@@ -13,12 +13,15 @@
 
 namespace mylos::train {
 
+// Makes the folders of the outputs, and throws Error that says what is in the way of one. Touches no file.
+void check_outputs(const Config& config);
+
 class RunRecord {
  public:
-  // Throws Error that says what is in the way before any of the output files is touched; then removes what an earlier run
-  // left under their names, and publishes a first bundle.
+  // Made when all else is ready: checks once more, removes what an earlier run left under the names of its outputs, and publishes a
+  // first bundle.
   RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
-            const std::vector<std::string>& command_line);
+            const measure::Provenance& provenance);
 
   void products(const std::string& what);                // what use_products() said
   void begin(std::chrono::steady_clock::time_point at);  // times of steps count from here

@@ -55,7 +55,7 @@ class Run {
  public:
   Run(const Config& config, const RunOptions& options)
       : hardware_(measure::collect_hardware()),
-        c_(with_recompute(config, hardware_.device_memory_bytes)),
+        c_(with_recompute(config, memory_for_run())),
         progress_(options.out, progress_mode(config.output, options.terminal), config.output.log_interval),
         schedule_(config.schedule, config.train.steps),
         train_(config, config.data.train, config.data.shuffle),
@@ -63,15 +63,20 @@ class Run {
     if (!c_.data.validation.empty()) validation_.emplace(c_, c_.data.validation, false);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
-    record_.emplace(c_, plan_, hardware_, options.command_line);
+    check_outputs(c_);
+    measure::Provenance provenance = measure::collect_provenance(options.command_line);
+    provenance.user_note = c_.output.note;
     if (const auto peak = measure::device_peak(hardware_.device_name))
       peak_flops_ = measure::peak_of(*peak, c_.train.storage);
     const std::string products = use_products(c_.train.products);
     if (hardware_.is_gpu) progress_.text(products + "\n");
-    record_->products(products);
     arena_.emplace(plan_.total_bytes, "training");
     step_.emplace(c_, *arena_);
     step_->initialize(stream_);
+    // An earlier run's files go last: nothing that can fail comes between them and the first step.
+    stream_.fence();
+    record_.emplace(c_, plan_, hardware_, provenance);
+    record_->products(products);
   }
 
   RunResult go() {

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/error.hpp"
+#include "base/host_memory.hpp"
 
 namespace mylos::train {
 namespace {
@@ -54,10 +55,17 @@ plan::MemoryPlan plan_run(const Config& config) {
   });
 }
 
-Config with_recompute(Config config, std::int64_t device_memory_bytes) {
+std::int64_t memory_for_run() {
+  constexpr std::int64_t kLibraries = std::int64_t(2) << 30;
+  const DeviceInfo device = device_info();
+  if (device.is_gpu) return device.memory_bytes - kLibraries;
+  const std::int64_t available = available_host_memory();
+  return (available < 0 ? device.memory_bytes : std::min(available, device.memory_bytes)) / 16 * 15;
+}
+
+Config with_recompute(Config config, std::int64_t memory_bytes) {
   if (config.train.recompute != model::Recompute::automatic) return config;
-  const std::int64_t available = device_memory_bytes - (device_info().is_gpu ? kLibraryBytes : 0);
-  const auto fits = [&] { return plan_run(config).total_bytes <= available; };
+  const auto fits = [&] { return plan_run(config).total_bytes <= memory_bytes; };
   for (const model::Recompute r : {model::Recompute::none, model::Recompute::selective, model::Recompute::full}) {
     config.train.recompute = r;
     config.train.recompute_blocks = 0;
@@ -65,6 +73,7 @@ Config with_recompute(Config config, std::int64_t device_memory_bytes) {
     if (r == model::Recompute::none) return config;
     do ++config.train.recompute_blocks;
     while (config.train.recompute_blocks < config.model.layers && !fits());
+    if (config.train.recompute_blocks == config.model.layers) config.train.recompute_blocks = 0;
     return config;
   }
   return config;

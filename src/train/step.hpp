@@ -59,11 +59,12 @@ struct StepMemory {
 };
 // What TrainStep will take from an arena. train.recompute "auto" is planned as with_recompute() chooses.
 plan::MemoryPlan plan_run(const Config& config);
-// train.recompute "auto" becomes the fastest policy whose plan fits the device: none, else selective in as few blocks as
-// it takes, else full in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what
-// would). On a GPU 2 GiB are left to driver and libraries. Other policies stay.
-inline constexpr std::int64_t kLibraryBytes = std::int64_t(2) << 30;
-Config with_recompute(Config config, std::int64_t device_memory_bytes);
+// What a run may plan with: on a GPU its memory but for 2 GiB, which driver and libraries take; on a CPU 15/16 of what host and control
+// groups leave to this process now.
+std::int64_t memory_for_run();
+// train.recompute "auto" becomes the fastest policy whose plan fits: none, else selective in as few blocks as it takes, else full
+// in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what would). Other policies stay.
+Config with_recompute(Config config, std::int64_t memory_bytes);
 
 struct StepResult {
   double loss = 0;       // nats a token, mean over valid tokens

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <limits>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
@@ -69,14 +71,23 @@ TEST(StopSignal, SetsAFlagAndRestoresTheOldHandlers) {
     EXPECT_EQ(StopSignal::received(), 0);
     EXPECT_THROW(StopSignal second, Error);
     raise(SIGTERM);
-    EXPECT_EQ(StopSignal::received(), SIGTERM);
-    struct sigaction now = {};
-    sigaction(SIGTERM, nullptr, &now);
-    EXPECT_EQ(now.sa_handler, SIG_DFL) << "a second signal must end the process";
+    raise(SIGTERM);
+    raise(SIGINT);
+    EXPECT_EQ(StopSignal::received(), SIGTERM) << "repeats in a moment are one wish";
   }
   struct sigaction after = {};
   sigaction(SIGTERM, nullptr, &after);
   EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
+TEST(StopSignalDeathTest, ASecondSignalLaterEndsTheProcess) {
+  const auto twice = [] {
+    StopSignal stop;
+    raise(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+    raise(SIGTERM);
+  };
+  EXPECT_EXIT(twice(), testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace

@@ -181,6 +181,37 @@ TEST(Run, EarlierResultsAreNotReplacedUnasked) {
   EXPECT_EQ(run(test::tiny_config(folder, {"train.steps=2", "output.overwrite=true"}), {}).steps, 2);
 }
 
+TEST(Run, ARunThatCannotBeginLeavesTheEarlierOneAlone) {
+  const test::Folder folder;
+  run(test::tiny_config(folder, {"train.steps=2"}), {});
+  const std::vector<std::string> again{"train.steps=2", "output.overwrite=true"};
+  const auto fails = [&](std::vector<std::string> more) {
+    more.insert(more.end(), again.begin(), again.end());
+    EXPECT_THROW(run(test::tiny_config(folder, more), {}), Error);
+    expect_sound(folder.file("run.h5"));
+    EXPECT_EQ(read_log(folder.file("run.jsonl")).losses.size(), 2u);
+    EXPECT_EQ(read_all_weights(folder.file("run.weights.h5")).size(), 2u * 6 + 3);
+  };
+  fails({"train.products=" + folder.file("no-such.json")});
+  ::setenv("MYLOS_CALL", "a b", 1);
+  fails({});
+  ::unsetenv("MYLOS_CALL");
+  fails({"train.recompute=full", "train.batch=100000000"});  // more memory than there is
+}
+
+TEST(Run, FoldersOfOutputsAreMadeAndTheConfigurationIsNoOutput) {
+  const test::Folder folder;
+  const std::string weights = folder.file("made/on/the/way/w.h5");
+  run(test::tiny_config(folder, {"train.steps=1", "output.weights=" + weights}), {});
+  EXPECT_TRUE(std::filesystem::exists(weights));
+  Config c = test::tiny_config(folder, {"train.steps=1", "output.overwrite=true"});
+  c.file = folder.file("run.toml");
+  std::ofstream(c.file) << to_toml(c);
+  c.output.log = c.file;
+  EXPECT_THROW(run(c, {}), Error);
+  EXPECT_NO_THROW(load_config(c.file, {}));
+}
+
 TEST(Run, ErrorsInTheDataReachTheUserAndTheBundle) {
   const test::Folder folder;
   const Config c = test::tiny_config(folder, {"data.prefetch=0", "train.steps=400", "schedule.length=400"});
