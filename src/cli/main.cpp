@@ -62,8 +62,12 @@ int run(int argc, char** argv) {
   cli::ProfileArguments profiling;
   auto* profile = app.add_subcommand("profile", "time every op of a training step");
   profile->add_option("config", config.path, "configuration (TOML); without data.train: random tokens")->required();
-  profile->add_option("--steps", profiling.options.steps, "steps to measure")->capture_default_str();
-  profile->add_option("--warmup", profiling.options.warmup, "steps before them")->capture_default_str();
+  profile->add_option("--steps", profiling.options.steps, "steps to measure")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  profile->add_option("--warmup", profiling.options.warmup, "steps before them")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
   profile->add_option("--json", profiling.json, "file for the table as JSON");
   profile->add_option("-o,--output", profiling.bundle, "bundle to write");
   profile->callback([&] {
@@ -177,7 +181,7 @@ int run(int argc, char** argv) {
   generate->add_option("--top-k", generation.sampling.top_k, "draw from the K most likely; 0: from all")
       ->capture_default_str();
   generate->add_option("--seed", generation.sampling.seed, "of the random numbers")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::uint64_t(0), std::uint64_t(1) << 53))
       ->capture_default_str();
   generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")
       ->capture_default_str();
