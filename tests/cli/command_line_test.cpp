@@ -200,7 +200,9 @@ TEST_F(CommandLine, Profile) {
   EXPECT_EQ(run({"validate", file("ops.h5")}).code, 0);
   EXPECT_FALSE(fs::exists(file("run.h5"))) << "a profile writes nothing but what it is told to";
   expect_error({"profile", config, "-o", file("ops.h5")}, 1, "output.overwrite=true");
-  expect_error({"profile", config, "--steps", "0"}, 1, "0 steps");
+  expect_error({"profile", config, "--steps", "0"}, 2, "not in range 1 to 10000");
+  expect_error({"profile", config, "-o", config, "--output.overwrite=true"}, 1, "is the configuration");
+  expect_error({"profile", config, "-o", file("same"), "--json", file("same")}, 1, "name two files");
 }
 
 TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
