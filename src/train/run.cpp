@@ -227,11 +227,12 @@ class Run {
 
   void diverged(std::int64_t step, const StepResult& r) {
     result_.status = RunStatus::diverged;
+    // The sign of a NaN says nothing.
+    const auto plain = [](double x) { return std::isnan(x) ? std::abs(x) : x; };
     result_.message = fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; {}. Lower schedule.learning_rate (now {}) or "
-        "lengthen "
+        "step {}: {} is not finite (loss {}, gradient norm {}); {}. Lower schedule.learning_rate (now {}) or lengthen "
         "schedule.warmup (now {})",
-        step + 1, r.loss, r.grad_norm,
+        step + 1, std::isfinite(r.loss) ? "the gradient norm" : "the loss", plain(r.loss), plain(r.grad_norm),
         c_.output.save_weights
             ? fmt::format("the weights of step {} are kept in '{}'", result_.steps, c_.output.weights)
             : "output.save_weights is off, so none are kept",
