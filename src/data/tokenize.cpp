@@ -152,6 +152,9 @@ class Run {
       } else if (options_.tokenizer.starts_with("train:")) {
         train_tokenizer(path);
       } else {
+        check(!options_.tokenizer.ends_with(".model"),
+              "tokenizer '{}': SentencePiece models are not read; give a byte-level tokenizer.json or train:V",
+              options_.tokenizer);
         check(fs::is_regular_file(options_.tokenizer),
               "tokenizer '{}' is neither \"byte\", \"train:V\", nor a tokenizer.json that exists", options_.tokenizer);
         if (!fs::exists(path) || !fs::equivalent(options_.tokenizer, path))

@@ -132,6 +132,8 @@ TEST(Tokenize, ErrorsSayWhatToDoAndLeaveNothing) {
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "train:10"}); }), "257");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "bpe"}); }),
              "'bpe' is neither");
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "t.model"}); }),
+             "SentencePiece");
   write_bytes(folder / "bad.jsonl", "{\"text\": \"ok\"}\n{\"text\": 1}\n");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "bad.jsonl"}, .out = out, .validation_fraction = 0}); }),
              "bad.jsonl:2: no text under \"text\"");
