@@ -1,4 +1,5 @@
 """Peers' records become bundles that mylos validates, and a campaign's report compares them or says why it cannot."""
+import hashlib
 import json
 import math
 import os
@@ -138,7 +139,8 @@ class Campaign(unittest.TestCase):
         path = self.folder / "row.json"
         bad = record()
         del bad["model"]
-        path.write_text("\n".join(json.dumps(r) for r in (record(), record(status="failed: out of memory", label="x"), bad)))
+        early = {key: value for key, value in record(status="failed: out of memory", label="x").items() if key not in ("compile", "steps")}
+        path.write_text("\n".join(json.dumps(r) for r in (record(), early, bad)))
         written, failures = peer_bundle.convert(path, self.folder, "row")
         self.assertEqual([p.name for p in written], ["row.pytorch-none.20261201T000000Z-abcd.h5"])
         self.assertIn("out of memory", failures[0])
@@ -146,6 +148,84 @@ class Campaign(unittest.TestCase):
         path.write_text("{")
         with self.assertRaisesRegex(BundleError, "line 1"):
             peer_bundle.read_records(path)
+
+    def test_impossible_records_are_refused(self):
+        steps = record()["steps"]
+        for why, change in (
+            ("devices", {"devices": 0}), ("tokens_per_step", {"tokens_per_step": 0}), ("tokens_per_step", {"tokens_per_step": True}),
+            ("step_time of row 1", {"steps": {**steps, "step_time": [1.0, 0.0, *steps["step_time"][2:]]}}),
+            ("step_time of row 2", {"steps": {**steps, "step_time": [1.0, 1.0, None, *steps["step_time"][3:]]}}),
+            ("flops_per_token.palm", {"flops_per_token": {"causal": 1.0, "palm": math.inf, "total": 1.0}}),
+            ("flops_per_token.causal", {"flops_per_token": {"causal": 0, "palm": 1, "total": 1}}), ("flops_per_token", {"flops_per_token": 1e18}),
+            ("created", {"created": "yesterday"}), ("created", {"created": "2026-13-01T00:00:00Z"}), ("model.dim", {"model": {"dim": [1]}}),
+            ("model is", {"model": {"a b": 1}}), ("parameters", {"parameters": 1e30}), ("label", {"label": "x" * 121}), ("call", {"call": "x" * 65}),
+        ):  # fmt: skip
+            with self.subTest(why), self.assertRaisesRegex(BundleError, why):
+                peer_bundle.write(record(**change), self.folder / "row.h5")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_hostile_files_stop_no_other(self):
+        good = record()
+        bad = {"telemetry": {"telemetry": 5}, "model": {"model": 5}, "line": {"command_line": ["a", None]}, "parameters": {"parameters": 1e30},
+               "label": {"label": "x" * 300}, "path": {"call": "../../evil"}, "seven": {"call": 7}, "gpu": {"telemetry": {"gpu": 5}},
+               "text": {"host": "\ud800"}, "nul": {"host": "a\0b"}, "steps": {"steps": {"step_time": [1.0]}}}  # fmt: skip
+        inside = self.folder / "out"
+        inside.mkdir()
+        for name, change in bad.items():
+            (inside / f"{name}.json").write_text(json.dumps(good | change))
+        (inside / "bytes.json").write_bytes(b"\xff\xfe{}")
+        (inside / "deep.json").write_text("[" * 100000)
+        os.mkfifo(inside / "pipe.json")
+        (inside / "zgood.json").write_text(json.dumps(good))
+        done = subprocess.run([sys.executable, ROOT / "tools/device", "bundle", inside], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        lines = done.stderr.splitlines()
+        self.assertEqual(sorted(line.split(":")[0] for line in lines), sorted(f"{n}.json" for n in (*bad, "bytes", "deep", "pipe")), done.stderr)
+        self.assertEqual([p.name for p in self.folder.rglob("*.h5*")], ["zgood.pytorch-none.20261201T000000Z-abcd.h5"])
+
+    def test_a_policy_in_every_block_counts_as_all(self):
+        import h5py
+
+        self.write("limit", "limit", 1.0, recompute="full")
+        layers = record()["model"]["layers"]
+        for name, blocks in (("all", layers), ("some", layers - 1)):
+            text = json.dumps({"execution": {"recompute": "full", "recompute_blocks": blocks}}).encode()
+            with h5py.File(self.write(name, "mylos", recompute="full"), "r+") as file:
+                item = file.create_dataset("plan/json", data=text, dtype=f"S{len(text)}")
+                item.attrs["sha256"] = hashlib.sha256(text).hexdigest()
+        rows = {r["name"]: r for r in json.loads(self.report("--json")[1])["rows"]}
+        self.assertEqual((rows["all"]["recompute_blocks"], rows["some"]["recompute_blocks"]), (0, layers - 1))
+        self.assertAlmostEqual(rows["all"]["ratio_limit_same"], 0.5, delta=0.002)
+        self.assertIsNone(rows["some"]["ratio_limit_same"])
+
+    def test_a_bundle_of_one_step_is_named_and_no_row(self):
+        self.write("good")
+        self.write("start", steps={name: values[:1] for name, values in record()["steps"].items()})
+        status, text, errors = self.report()
+        self.assertEqual(status, 0, errors)
+        self.assertNotIn("start.h5", text)
+        self.assertIn("start.h5': one step: not a row", errors)
+
+    def test_a_report_of_one_bundle_says_what_it_needs(self):
+        def report(*arguments):
+            done = subprocess.run([sys.executable, ROOT / "tools/report", *arguments], capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            return done.stderr
+
+        path = self.write("good")
+        self.assertIn("--json is for folders", report(path, "--json"))
+        (self.folder / "file").write_text("")
+        self.assertIn("file", report(self.folder, "--out", self.folder / "file"))
+        config = self.folder / "small.toml"
+        config.write_text(
+            "[model]\ndim = 32\nlayers = 1\nheads = 2\nvocab = 64\nmax_seq_len = 16\n[train]\nsteps = 2\nbatch = 2\nsequence = 16\n"
+            f'[data]\ntrain = ["{self.folder}/tokens.bin"]\ndtype = "u32"\n[output]\nsave_weights = false\nbundle = "{self.folder}/plain"\n'
+        )
+        (self.folder / "tokens.bin").write_bytes(bytes(4000))
+        done = subprocess.run([MYLOS, "train", config], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("--out", report(self.folder / "plain"))
 
     def test_the_median_has_an_interval_around_it(self):
         values = [100.0 + i % 7 for i in range(40)]

@@ -2,9 +2,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -49,7 +51,7 @@ set = ['data.train=["{{tokens.small}}"]', "train.steps=1000000000"]
 limit_s = 3
 [[row]]
 name = "from-weights"
-peer = "no_such_peer"
+peer = "cpu_llama"
 arguments = ["--weights", "{{weights.fine}}"]
 """
 
@@ -101,13 +103,90 @@ class Device(unittest.TestCase):
     def test_a_wrong_plan_is_one_line(self):
         for harm, why in (("[[row]]\nname = 'fine'\nconfig = 'x'\n", "two rows"), ("[[row]]\nname = 'a b'\npeer = 'x'\n", "name is 'a b'"),
                           ("[[row]]\nname = 'c'\n", "either config"), ("[[row]]\nname = 'c'\npeer = 'x'\nlimits = 1\n", "'limits'"),
-                          ("[[row]]\nname = 'c'\npeer = 'x'\narguments = ['{tokens.no}']\n", "tokens.no"), ("= 3\n", "plan.toml")):
+                          ("[[row]]\nname = 'c'\npeer = 'cpu_llama'\narguments = ['{tokens.no}']\n", "tokens.no"), ("= 3\n", "plan.toml")):
             with self.subTest(why):
                 (self.folder / "plan.toml").write_text(PLAN.format(config="x") + harm)
                 done, _ = self.bench("--build", BUILD)
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(why, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_wrong_types_in_a_plan_are_one_line(self):
+        row = "[[row]]\nname = 'c'\nconfig = 'x'\n"
+        peer = "[[row]]\nname = 'c'\npeer = {}\n"
+        cases = (
+            ("[[row]]\nname = 5\n", "name is 5"), (row + "limit_s = 'x'", "limit_s = 'x'"), (row + "limit_s = true", "limit_s = True"),
+            (row + "limit_s = inf", "limit_s = inf"), ("limit_s = nan\n" + row, "the plan has limit_s"), (row + "set = [1]", "set = [1]"),
+            (row + "set = 'text'", "set = 'text'"), ("[row]\nname = 'c'\n", "[[row]]"), ("tokens = 'x'\n" + row, "[tokens.NAME]"),
+            ("tokens.x = 3\n" + row, "[tokens.NAME]"), (b"# \xff\n", "plan.toml"), ("rows = 1\n" + row, "'rows'"),
+            ("[[row]]\nname = 'c'\nconfig = ''\n", "config = ''"), (peer.format("''"), "peer = ''"),
+            (peer.format("'../x'"), "peer = '../x'"), (peer.format("'absent'"), "benchmarks/peers/absent.py"),
+            (peer.format("'cpu_llama'") + "arguments = {}", "arguments = {}"),
+        )  # fmt: skip
+        for text, why in cases:
+            with self.subTest(why):
+                (self.folder / "plan.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+                with self.assertRaises(plan.PlanError) as raised:
+                    plan.load(self.folder / "plan.toml")
+                self.assertIn(why, str(raised.exception))
+                self.assertEqual(len(str(raised.exception).splitlines()), 1)
+
+    def test_wrong_options_are_one_line(self):
+        (self.folder / "file").write_text("")
+        for options, why in ((["--only", "["], "regular expression"), (["--budget", "nan"], "budget"), (["--budget", "-1"], "budget"),
+                             (["--out", self.folder / "file"], "folder of results")):
+            with self.subTest(why):
+                command = [sys.executable, ROOT / "tools/device", "bench", "--build", BUILD, "--plan", self.folder / "plan.toml"]
+                done = subprocess.run([*command, "--out", self.folder / "out", *options], capture_output=True, text=True)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+                self.assertIn(why, done.stderr)
+
+    def test_a_row_that_cannot_begin_stops_nothing(self):
+        huge = "[tokens.huge]\nvocab = 64\ncount = 4_000_000_000_000_000_000\n[[row]]"
+        text = PLAN.format(config=self.folder / "small.toml").replace("[[row]]", huge, 1)
+        text = text.replace('name = "fine"', 'name = "huge"\nconfig = "x"\nset = ["{tokens.huge}"]\n[[row]]\nname = "fine"', 1)
+        (self.folder / "plan.toml").write_text(text)
+        _, rows = self.bench("--build", BUILD, "--only", "huge|fine")
+        self.assertEqual({n: r["status"] for n, r in rows.items()}, {"huge": "failed", "fine": "ok"})
+        self.assertIn("Error", rows["huge"]["reason"])
+
+    def test_an_interrupt_ends_the_row_and_keeps_the_rest(self):
+        text = PLAN.format(config=self.folder / "small.toml").replace("limit_s = 3\n", "")
+        (self.folder / "plan.toml").write_text(text)
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(kind.name):
+                out = self.folder / kind.name
+                command = [sys.executable, ROOT / "tools/device", "bench", "--build", BUILD, "--plan", self.folder / "plan.toml"]
+                command += ["--out", out, "--only", "fine|endless|from-weights"]
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                until = time.monotonic() + 60
+                while not any(log.stat().st_size for log in out.glob("logs/endless.*")) and time.monotonic() < until:
+                    time.sleep(0.1)
+                process.send_signal(kind)
+                text, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, text + errors)
+                self.assertNotIn("Traceback", errors)
+                rows = {r["row"]: r for p in out.glob("*.rows.json") for r in json.loads(p.read_text())}
+                self.assertEqual({n: r["status"] for n, r in rows.items()}, {"fine": "ok", "endless": "failed", "from-weights": "skipped"})
+                self.assertEqual(rows["endless"]["reason"], "interrupted")
+                self.assertRegex(text, r"fine, mylos none 2x1 +[\d,]+")
+                lines = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+                self.assertFalse([line for line in lines if str(out).encode() in line and b"train" in line])
+
+    def test_peers_keep_the_python_that_ran_the_script(self):
+        python = self.folder / "python"  # outside of .venv, so the script goes on in the one there
+        python.symlink_to(pathlib.Path(sys.executable).resolve())
+        (self.folder / "plan.toml").write_text("[[row]]\nname = 'peer'\npeer = 'cpu_llama'\narguments = ['--no-such-option']\n")
+        command = [python, ROOT / "tools/device", "bench", "--build", BUILD, "--plan", self.folder / "plan.toml"]
+        done = subprocess.run([*command, "--out", self.folder / "out"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = [json.loads(p.read_text()) for p in (self.folder / "out").glob("*.rows.json")][0]
+        self.assertEqual(rows[0]["command"][0], str(python))
+
+    def test_bundle_needs_a_folder(self):
+        done = subprocess.run([sys.executable, ROOT / "tools/device", "bundle", self.folder / "absent"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no folder", done.stderr)
 
     def test_the_campaigns_plan_is_sound(self):
         for path in sorted(ROOT.glob("campaigns/*/campaign.toml")):

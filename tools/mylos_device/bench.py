@@ -1,12 +1,14 @@
 """Measures the rows of a plan one after the other in one call, and keeps what each left.
 
 A row that fails, or takes longer than its limit, is noted with its reason and does not stop the rest. In OUT: a bundle for each
-mylos row and each case of a peer, peers' JSON, logs/, tokens/, and <call>.rows.json with every row's outcome.
+mylos row and each case of a peer, peers' JSON, logs/, tokens/, and <call>.rows.json with every row's outcome. An interrupt (Ctrl-C,
+SIGTERM, SIGHUP) ends the row under way with all that it started; what was measured before is kept and shown.
 """
 
 import contextlib
 import datetime
 import json
+import math
 import os
 import re
 import secrets
@@ -17,7 +19,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from .interrupt import Interrupts
 from .plan import Plan, PlanError, Row, load, write_text_tokens, write_tokens
+
+INTERRUPTED = 130  # exit status, as shells give it for Ctrl-C
 
 
 @dataclass
@@ -45,17 +50,23 @@ class Options:
     budget_s: float = 0  # 0: no bound
 
     def __post_init__(self):
+        if not 0 <= self.budget_s < math.inf:
+            raise PlanError(f"--budget is {self.budget_s}; it must be a finite number of seconds, 0 for no bound")
         now = datetime.datetime.now(datetime.timezone.utc)
         self.call = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
 class Bench:
-    def __init__(self, place: Place, plan: Plan, options: Options):
-        self.place, self.plan, self.options = place, plan, options
+    def __init__(self, place: Place, plan: Plan, options: Options, interrupts: Interrupts):
+        self.place, self.plan, self.options, self.interrupts = place, plan, options, interrupts
         self.begin = time.monotonic()
         self.outcomes = []
-        for folder in ("logs", "tokens"):
-            (options.out / folder).mkdir(parents=True, exist_ok=True)
+        self.interrupted = False
+        try:
+            for folder in ("logs", "tokens"):
+                (options.out / folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PlanError(f"--out {options.out} cannot be a folder of results: {error}") from error
         old = os.environ.get("LD_LIBRARY_PATH", "")
         # Peers bring libraries of their own.
         self.peer_environment = os.environ | {"MYLOS_CALL": options.call, "PYTHONUNBUFFERED": "1", "OMP_PROC_BIND": "false"}
@@ -97,6 +108,8 @@ class Bench:
         left = self.options.budget_s - (time.monotonic() - self.begin) if self.options.budget_s else row.limit_s
         log = self.path(f"logs/{row.name}", ".log")
         outcome = {"row": row.name, "call": self.options.call, "log": str(log.relative_to(self.options.out))}
+        if self.interrupted:
+            return outcome | {"status": "skipped", "reason": "the call was interrupted", "seconds": 0}
         if left < min(10, row.limit_s):
             return outcome | {"status": "skipped", "reason": f"the budget of {self.options.budget_s:.0f} s is spent", "seconds": 0}
         start = time.monotonic()
@@ -105,31 +118,57 @@ class Bench:
         try:
             command = self.command(row)
             status, reason = self.finish(command, self.peer_environment if row.peer else self.environment, log, limit)
-        except (OSError, PlanError) as error:
-            status, reason = "failed", f"it could not be started: {error}"
+        except KeyboardInterrupt:
+            self.interrupted = True
+            status, reason = "failed", "interrupted"
+        except Exception as error:  # of this row alone: its tokens, configuration or program
+            known = isinstance(error, (OSError, PlanError))
+            status, reason = "failed", f"it could not be started: {'' if known else type(error).__name__ + ': '}{error}"
         seconds = time.monotonic() - start
         return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
 
     def finish(self, command: list, environment: dict, log: Path, limit: float) -> tuple[str, str]:
-        """Status and reason; a program that takes too long is killed with all that it started."""
+        """Status and reason; a program that takes too long, or is waited for no longer, is killed with all that it started."""
         with log.open("w") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+            process = None
             try:
+                with self.interrupts.held():
+                    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill_group(process)
                 return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
+            except BaseException:
+                if process:
+                    kill_group(process)
+                raise
         return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
 
-    def run_all(self) -> list:
+    def run_all(self) -> None:
         for row in self.plan.rows:
             outcome = self.run(row)
-            self.outcomes.append(outcome)
-            (self.options.out / f"{self.options.call}.rows.json").write_text(json.dumps(self.outcomes, indent=1) + "\n")
-            print(f"{row.name}: {outcome['status']} in {outcome['seconds']:.0f} s{'; ' if outcome['reason'] else ''}{outcome['reason']}", flush=True)
-        return self.outcomes
+            try:
+                with self.interrupts.held():
+                    self.note(outcome)
+            except KeyboardInterrupt:
+                self.interrupted = True
+
+    def note(self, outcome: dict) -> None:
+        self.outcomes.append(outcome)
+        (self.options.out / f"{self.options.call}.rows.json").write_text(json.dumps(self.outcomes, indent=1) + "\n")
+        say(f"{outcome['row']}: {outcome['status']} in {outcome['seconds']:.0f} s{'; ' if outcome['reason'] else ''}{outcome['reason']}")
+
+
+def say(text: str = "", file=None) -> None:
+    """Prints, and goes on without a reader: results count more than a terminal that has hung up."""
+    with contextlib.suppress(OSError):
+        print(text, file=file or sys.stdout, flush=True)
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def last_words(log: Path) -> str:
@@ -138,50 +177,59 @@ def last_words(log: Path) -> str:
 
 
 def to_bundles(out: Path) -> int:
-    """Makes bundles of all peers' JSON in a folder that has none of them yet; returns how many records could not be."""
+    """Makes bundles of all peers' JSON in a folder; returns how many records, or unreadable files, gave none."""
     try:
         from mylos_report import peer_bundle
         from mylos_report.bundle import BundleError
     except ModuleNotFoundError as error:
-        print(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is", file=sys.stderr)
-        return 0
+        say(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is", sys.stderr)
+        return 1
     bad = 0
     for path in sorted(out.glob("*.json")):
         if path.name.endswith(".rows.json"):
             continue
         row = path.name.split(".")[0]
         try:
-            written, failures = peer_bundle.convert(path, out, row)
+            _, failures = peer_bundle.convert(path, out, row)
         except BundleError as error:
-            written, failures = [], [str(error)]
+            failures = [str(error)]
         bad += len(failures)
         for what in failures:
-            print(f"{path.name}: {what}", file=sys.stderr)
+            say(f"{path.name}: {what}", sys.stderr)
     return bad
+
+
+def bundle(folder: Path) -> int:
+    """The command: exit status 1 when a record gave no bundle."""
+    if not folder.is_dir():
+        raise PlanError(f"there is no folder {folder}; give the one that `tools/device bench --out` named")
+    return 1 if to_bundles(folder) else 0
 
 
 def table(out: Path, call: str) -> None:
     try:
         from mylos_report import campaign
     except ModuleNotFoundError as error:
-        print(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", file=sys.stderr)
+        say(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", sys.stderr)
         return
-    rows, problems = campaign.read(out, call)
-    print(campaign.short_table(rows))
-    for what in problems:
-        print(what, file=sys.stderr)
+    rows, problems, notes = campaign.read(out, call)
+    say(campaign.short_table(rows))
+    for what in problems + notes:
+        say(what, sys.stderr)
 
 
 def bench(place: Place, plan_path: Path, only: str, options: Options) -> int:
-    plan = load(plan_path, only)
-    run = Bench(place, plan, options)
-    print(f"call {options.call}: {len(plan.rows)} rows into {options.out}", flush=True)
-    outcomes = run.run_all()
-    to_bundles(options.out)
-    print()
-    table(options.out, options.call)
+    plan = load(plan_path, only, place.source / "benchmarks/peers")
+    with Interrupts() as interrupts:
+        run = Bench(place, plan, options, interrupts)
+        say(f"call {options.call}: {len(plan.rows)} rows into {options.out}")
+        run.run_all()
+        outcomes = run.outcomes
+        to_bundles(options.out)
+        say()
+        table(options.out, options.call)
     failed = [o for o in outcomes if o["status"] != "ok"]
     for o in failed:
-        print(f"{o['row']}: {o['status']}: {o['reason']}")
-    print(f"{len(outcomes) - len(failed)} rows measured, {len(failed)} not")
-    return 1 if failed else 0
+        say(f"{o['row']}: {o['status']}: {o['reason']}")
+    say(f"{len(outcomes) - len(failed)} rows measured, {len(failed)} not")
+    return INTERRUPTED if run.interrupted else 1 if failed else 0

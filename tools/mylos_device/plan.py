@@ -18,6 +18,7 @@
 {weights.ROW} in a value stands for the weights that the earlier row ROW has written.
 """
 
+import math
 import re
 import subprocess
 import sysconfig
@@ -51,40 +52,87 @@ class Plan:
 
 
 KEYS = {"name", "limit_s", "config", "set", "peer", "arguments"}
+TOP_KEYS = {"limit_s", "tokens", "row"}
+PEERS = Path(__file__).resolve().parents[2] / "benchmarks/peers"
 
 
-def _row(entry, default_limit, path):
+def _limit(value, path, where):
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise PlanError(f"{path}: {where} has limit_s = {value!r}; it must be a finite number of seconds above 0")
+    return value
+
+
+def _texts(entry, key, path, name):
+    values = entry.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+        raise PlanError(f"{path}: row '{name}' has {key} = {values!r}; it must be a list of texts")
+    return values
+
+
+def _peer(peer, path, name, peers):
+    if not isinstance(peer, str) or not re.fullmatch(r"[A-Za-z0-9_]+", peer):
+        raise PlanError(f"{path}: row '{name}' has peer = {peer!r}; it must be the name of a program: letters, digits and '_'")
+    if not (peers / f"{peer}.py").is_file():
+        raise PlanError(f"{path}: row '{name}' names the peer '{peer}', and there is no {peers / peer}.py")
+    return peer
+
+
+def _row(entry, default_limit, path, peers):
     name = entry.get("name", "")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise PlanError(f"{path}: a row's name is '{name}'; it needs one of letters, digits, '-' and '_'")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+        raise PlanError(f"{path}: a row's name is {name!r}; it needs 1 to 100 of letters, digits, '-' and '_', '-' and '_' not first")
     odd = sorted(set(entry) - KEYS)
     if odd:
-        raise PlanError(f"{path}: row '{name}' has the key '{odd[0]}'; known are {', '.join(sorted(KEYS))}")
+        raise PlanError(f"{path}: row '{name}' has the key {odd[0]!r}; known are {', '.join(sorted(KEYS))}")
     if ("config" in entry) == ("peer" in entry):
         raise PlanError(f"{path}: row '{name}' needs either config (a mylos run) or peer")
     if ("set" in entry and "peer" in entry) or ("arguments" in entry and "config" in entry):
         raise PlanError(f"{path}: row '{name}': set belongs to config, arguments to peer")
-    limit = entry.get("limit_s", default_limit)
-    if not limit > 0:
-        raise PlanError(f"{path}: row '{name}' has limit_s = {limit}; it must be above 0")
-    return Row(name, limit, entry.get("config", ""), entry.get("set", []), entry.get("peer", ""), entry.get("arguments", []))
+    limit = _limit(entry.get("limit_s", default_limit), path, f"row '{name}'")
+    overrides, arguments = (_texts(entry, key, path, name) for key in ("set", "arguments"))
+    if "peer" in entry:
+        return Row(name, limit, peer=_peer(entry["peer"], path, name, peers), arguments=arguments)
+    config = entry["config"]
+    if not isinstance(config, str) or not config:
+        raise PlanError(f"{path}: row '{name}' has config = {config!r}; it must be the path of a configuration")
+    return Row(name, limit, config=config, overrides=overrides)
 
 
 def _tokens(name, entry, path):
     t = {"order": "uniform", "seed": 1} | entry
-    whole = all(isinstance(t.get(key), int) and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0)))
+    whole = all(type(t.get(key)) is int and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0)))
     if set(t) != {"vocab", "count", "order", "seed"} or not whole or t["order"] not in ("uniform", "chain", "text"):
-        raise PlanError(f"{path}: tokens '{name}' needs vocab and count (2 or more), and may have seed and order: uniform, chain or text")
+        raise PlanError(f"{path}: tokens {name!r} needs vocab and count (2 or more), and may have seed and order: uniform, chain or text")
     return t
 
 
-def load(path: Path, only: str = "") -> Plan:
+def _read(path):
+    """The file's tables, of the right types; what is in them is checked later."""
     try:
-        toml = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        toml = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # wrong TOML and wrong UTF-8 are ValueErrors
         raise PlanError(f"{path}: {error}") from error
-    rows = [_row(entry, toml.get("limit_s", 100), path) for entry in toml.get("row", [])]
-    tokens = {name: _tokens(name, entry, path) for name, entry in toml.get("tokens", {}).items()}
+    odd = sorted(set(toml) - TOP_KEYS)
+    if odd:
+        raise PlanError(f"{path}: there is the key {odd[0]!r}; known are {', '.join(sorted(TOP_KEYS))}")
+    rows, tokens = toml.get("row", []), toml.get("tokens", {})
+    if not isinstance(rows, list) or not all(isinstance(entry, dict) for entry in rows):
+        raise PlanError(f"{path}: row is not a list of tables; each row begins with [[row]]")
+    if not isinstance(tokens, dict) or not all(isinstance(entry, dict) for entry in tokens.values()):
+        raise PlanError(f"{path}: tokens is not a table of tables; each begins with [tokens.NAME]")
+    return _limit(toml.get("limit_s", 100), path, "the plan"), rows, tokens
+
+
+def load(path: Path, only: str = "", peers: Path = PEERS) -> Plan:
+    """Every key and type is checked before a row runs; `peers` is the folder of the programs that rows may name."""
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise PlanError(f"--only {only!r} is no regular expression: {error}") from error
+    default_limit, row_entries, token_entries = _read(path)
+    rows = [_row(entry, default_limit, path, peers) for entry in row_entries]
+    tokens = {name: _tokens(name, entry, path) for name, entry in token_entries.items()}
     seen = set()
     for row in rows:
         if row.name in seen:
@@ -93,9 +141,9 @@ def load(path: Path, only: str = "") -> Plan:
             if name not in {"tokens": tokens, "weights": seen}.get(kind, ()):
                 raise PlanError(f"{path}: row '{row.name}' names {{{kind}.{name}}}, and there is no such before it")
         seen.add(row.name)
-    chosen = [row for row in rows if re.search(only, row.name)]
+    chosen = [row for row in rows if pattern.search(row.name)]
     if not chosen:
-        raise PlanError(f"{path}: no row matches '{only}'; rows: {', '.join(row.name for row in rows)}")
+        raise PlanError(f"{path}: no row matches {only!r}; rows: {', '.join(row.name for row in rows)}")
     return Plan(with_needed(rows, chosen), tokens)
 
 

@@ -1,6 +1,6 @@
 """A campaign: a folder of bundles (train and peer), one row each, compared within the call that measured them.
 
-    rows, problems = read(folder)        # problems: one line for each file that is not counted, and why
+    rows, problems, notes = read(folder)   # problems: one line for each file that is not counted, and why; notes: for each that is no row
 
 Speeds of different calls are on different days, cards or clocks, so ratios to the limit (nothing recomputed) and to the best
 PyTorch row are taken within one call, model and sequence length, and are missing when that call has no such row. A run of one step,
@@ -72,6 +72,12 @@ def _parameters(bundle):
     return bundle.attribute("/plan", "parameters", _plan(bundle, "parameters", "total"))
 
 
+def _recompute_blocks(bundle, config):
+    """In how many blocks the policy holds; 0: in all, also when the plan names their number."""
+    blocks = int(_plan(bundle, "execution", "recompute_blocks") or 0)
+    return 0 if blocks == config.get("model", {}).get("layers") else blocks
+
+
 def row_of(path):
     """One bundle as a row, or BundleError saying what is in the way."""
     bundle = Bundle(path)
@@ -106,7 +112,7 @@ def row_of(path):
         "sequence": _key(config, path, "train", "sequence"),
         # The plan knows what "auto" became.
         "recompute": _plan(bundle, "execution", "recompute") or _key(config, path, "train", "recompute"),
-        "recompute_blocks": int(_plan(bundle, "execution", "recompute_blocks") or 0),  # 0: all
+        "recompute_blocks": _recompute_blocks(bundle, config),
         "batch": _key(config, path, "train", "batch"),
         "accumulation": _key(config, path, "train", "accumulation"),
         "state": _state(config, path),
@@ -144,10 +150,10 @@ def compare(rows):
 
 
 def read(folder, call=None):
-    """Rows of all bundles in a folder (or its results/), and a line for each file that gives none."""
+    """Rows of all bundles in a folder (or its results/), a line for each file that is wrong, and one for each that is no row."""
     folder = pathlib.Path(folder)
     place = folder / "results" if (folder / "results").is_dir() else folder
-    rows, problems = [], []
+    rows, problems, notes = [], [], []
     for path in sorted(place.glob("*.h5")):
         if path.name.endswith(".weights.h5") or (call and f".{call}." not in path.name):
             continue
@@ -155,12 +161,14 @@ def read(folder, call=None):
             row = row_of(path)
             if len(row["losses"]) > 1:
                 rows.append(row)
+            else:
+                notes.append(f"'{path}': {'one step' if row['losses'] else 'no step'}: not a row")
         except (BundleError, ValueError, TypeError, AttributeError) as error:
             problems.append(str(error) if isinstance(error, BundleError) else f"'{path}' has a value of the wrong type: {error}")
     order = {"limit": 0, "pytorch": 1, "mylos": 2}
     rows.sort(key=lambda r: (-r["parameters"], r["sequence"], r["call"], order.get(r["system"], 3), -r["tokens_per_s"]))
     compare(rows)
-    return rows, problems
+    return rows, problems, notes
 
 
 def state_text(state):
@@ -264,10 +272,10 @@ def parity(rows):
 
 
 def report(folder, as_json, out=None):
-    """The command: text, problems and the exit status."""
+    """The command: text, lines for standard error and the exit status."""
     import json
 
-    rows, problems = read(folder)
+    rows, problems, notes = read(folder)
     pairs = parity(rows)
     drawn = []
     if rows and (out or not as_json):
@@ -278,7 +286,7 @@ def report(folder, as_json, out=None):
         drawn = [f for f in (figures.share_of_limit(rows, place), figures.parity(pairs, rows, place)) if f]
     if as_json:
         shown = [{k: v for k, v in r.items() if k != "losses"} for r in rows]
-        text = json.dumps({"rows": shown, "parity": pairs, "problems": problems}, indent=1, allow_nan=False)
+        text = json.dumps({"rows": shown, "parity": pairs, "problems": problems, "notes": notes}, indent=1, allow_nan=False)
     else:
         text = full_table(rows) if rows else f"no bundle of a row in {folder}"
         for p in pairs:
@@ -288,4 +296,4 @@ def report(folder, as_json, out=None):
                 f"{p['last_quarter_mean_difference']:+.2e} on average over the last quarter"
             )
         text += "".join(f"\nfigure {pathlib.Path(out or folder) / name}" for name in drawn)
-    return text, problems, 1 if problems or not rows else 0
+    return text, problems + notes, 1 if problems or not rows else 0

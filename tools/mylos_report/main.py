@@ -37,9 +37,13 @@ def draw(bundle, folder):
 
 
 def compare(arguments):
-    text, problems, status = campaign.report(arguments.bundle, arguments.json, arguments.out)
+    try:
+        text, lines, status = campaign.report(arguments.bundle, arguments.json, arguments.out)
+    except OSError as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 1
     print(text)
-    for what in problems:
+    for what in lines:
         print(f"report: {what}", file=sys.stderr)
     return status
 
@@ -56,6 +60,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.bundle.is_dir():
         return compare(arguments)
+    if arguments.json:
+        print("report: --json is for folders: a campaign's rows; of a bundle, see `mylos inspect`", file=sys.stderr)
+        return 2
     folder = arguments.out or arguments.bundle.with_suffix("")
     try:
         bundle = Bundle(arguments.bundle)
@@ -64,6 +71,8 @@ def main():
             raise BundleError(
                 f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles (see it with: mylos inspect)"
             )
+        if folder == arguments.bundle:
+            raise BundleError(f"'{bundle.path}' has no suffix, so the report's folder would have its name; name another with --out")
         folder.mkdir(parents=True, exist_ok=True)
         text = markdown.report(bundle, draw(bundle, folder))
         (folder / "report.md").write_text(text)

@@ -7,16 +7,14 @@ import json
 import math
 import pathlib
 import re
+import tomllib
 
 import numpy as np
 
-from . import steady
+from . import peer_record, steady
 from .bundle import BundleError
 from .writer import Writer
 
-NEEDED = ("system", "label", "call", "created", "status", "versions", "hardware", "command_line", "commit", "host", "operating_system",
-          "environment", "model", "sequence", "parameters", "flops_per_token", "devices", "recompute", "batch", "accumulation",
-          "tokens_per_step", "state", "deterministic", "mode", "compile")  # fmt: skip
 STEP_COLUMNS = {
     "step": ("1", "optimizer step, or micro-batch of a limit; the first recorded one may not be 1"),
     "loss": ("nat/token", "mean cross entropy of the step, before the update; NaN when none is computed"),
@@ -52,13 +50,29 @@ def _config(record):
         "optimizer": {"master": master, "moments": state["moments"]},
         "peer": {"system": record["system"], "mode": record["mode"], "compile": record["compile"], "master": state["master"]},
     }  # fmt: skip
-    return "\n".join(
+    text = "\n".join(
         f"[{name}]\n" + "".join(f"{key} = {_toml_value(value)}\n" for key, value in keys.items())
         for name, keys in sections.items()
     )
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BundleError(f"peer record '{record['label']}' has a text that TOML cannot hold: {error}") from error
+    return text
 
 
-def _series(record, table, names):
+def _is_entry(value):
+    return value is None or isinstance(value, float) or peer_record.is_whole(value)
+
+
+def _series(record, where, table, names):
+    """Columns of one length as numbers; null is NaN."""
+    for name in names:
+        values = table.get(name) if isinstance(table, dict) else None
+        odd = [v for v in values if not _is_entry(v)] if isinstance(values, list) else [values]
+        if odd:
+            what = f"{where}.{name} is or holds {peer_record.shown(odd[0])}; it must be a list of numbers"
+            raise BundleError(f"peer record '{record['label']}': {what}")
     columns = {name: [math.nan if v is None else float(v) for v in table[name]] for name in names}
     if len({len(v) for v in columns.values()}) != 1 or not columns[names[0]]:
         raise BundleError(f"peer record '{record['label']}': its columns {', '.join(names)} are empty or differ in length")
@@ -108,14 +122,9 @@ def _write_derived(w, record, rate, energy_per_token):
 
 def write(record, path):
     """One record as a bundle at `path`; a record of a failed case has nothing to keep and is an error."""
-    missing = [name for name in NEEDED if name not in record]
-    if record.get("format") != "mylos-peer" or record.get("version") != 1 or missing:
-        what = f"it has no '{missing[0]}'" if missing else "its format is not mylos-peer 1"
-        raise BundleError(f"this is no record of a peer: {what}")
-    if record["status"] != "finished":
-        raise BundleError(f"peer record '{record['label']}': {record['status']}")
-    steps = _series(record, record["steps"], list(STEP_COLUMNS))
-    count = len(steps["step"])
+    peer_record.check(record)
+    steps = _series(record, "steps", record["steps"], list(STEP_COLUMNS))
+    config, count = _config(record), len(steps["step"])
     tokens = np.full(count, float(record["tokens_per_step"]))
     rates = tokens / steps["step_time"]
     # Records without a device's clock: the host took the times when it heard of an end, which was up to a step late but for the
@@ -125,14 +134,14 @@ def write(record, path):
     rate = tokens[first:end].sum() / steps["step_time"][first:end].sum()
     median, low, high = steady.median_interval(rates[first:end])
     gpu = record["telemetry"].get("gpu")
-    samples = _series(record, gpu, list(TELEMETRY_COLUMNS)) if gpu else None
+    samples = _series(record, "telemetry.gpu", gpu, list(TELEMETRY_COLUMNS)) if gpu else None
     energy = steady.energy_per_token(samples, steps["time"], steps["step_time"], tokens, first, end) if gpu else None
     with Writer(path) as w:
         w.group("/", schema="mylos-bundle", schema_version="1.0.0", kind="peer", created=record["created"], published=record["created"],
                 complete=True, status=record["status"], system=record["system"], label=record["label"], mode=record["mode"])  # fmt: skip
         _write_provenance(w, record)
         _write_hardware(w, record)
-        w.text("/config/toml", _config(record), "what was run, in the keys of a mylos configuration")
+        w.text("/config/toml", config, "what was run, in the keys of a mylos configuration")
         w.group("/plan", parameters=int(record["parameters"]))
         for name, (units, description) in STEP_COLUMNS.items():
             w.number(f"/samples/steps/{name}", steps[name], units, description)
@@ -163,14 +172,20 @@ def write(record, path):
 
 def read_records(path):
     """The objects of a file, with an error that names the line."""
+    if not pathlib.Path(path).is_file():  # a pipe would never open
+        raise BundleError(f"'{path}' is not a regular file")
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BundleError(f"'{path}' cannot be read: {error}") from error
     records = []
-    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
             if not isinstance(record, dict):
                 raise ValueError("it is no object")
             records.append(record)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BundleError(f"'{path}', line {number}: not JSON of a peer: {error}") from error
     return records
 
@@ -180,15 +195,17 @@ def bundle_name(row, record):
 
 
 def convert(json_path, folder, row):
-    """Bundles of all records of a file; returns their paths and what could not be converted."""
+    """Bundles of all records of a file; returns their paths and what could not be converted, a line each."""
     written, failures = [], []
     for record in read_records(json_path):
         try:
-            call = f".{record['call']}" if record.get("call") else ""
+            peer_record.check(record)
+            call = f".{record['call']}" if record["call"] else ""
             path = pathlib.Path(folder) / f"{bundle_name(row, record)}{call}.h5"
             write(record, path)
             written.append(path)
-        except (BundleError, KeyError, TypeError, ValueError) as error:
-            what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
-            failures.append(f"{record.get('label', '?')}: {what}")
+        except BundleError as error:
+            failures.append(str(error))
+        except Exception as error:  # whatever another program has put into a record, the other records count
+            failures.append(f"peer record '{record['label']}': {type(error).__name__}: {' '.join(str(error).split())}")
     return written, failures
