@@ -250,6 +250,8 @@ class Run {
     const double fraction = options_.validation_fraction;
     const std::int64_t documents = train_->documents() + validation_->documents();
     check(documents > 0, "the inputs hold no text");
+    check(fraction == 0 || documents > 1,
+          "one document cannot be split: use --validation-fraction 0 for no validation tokens");
     check(fraction == 0 || validation_->documents() > 0,
           "{} documents are too few for --validation-fraction {}: use at least {}, or 0 for no validation tokens",
           documents, fraction, 0.5 / double(documents));

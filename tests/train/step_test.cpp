@@ -19,17 +19,21 @@ struct Loaded {
   data::SampleSet samples;
 };
 
+// The micro-batches of a step.
+std::vector<data::HostBatch> batches_of(const Config& c, const data::SampleSet& samples, std::int64_t step) {
+  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
+  std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
+  for (std::int64_t m = 0; m < layout.micro_batches; ++m)
+    data::make_batch(samples, layout, step, m, batches[std::size_t(m)]);
+  return batches;
+}
+
 std::vector<StepResult> some_steps(const Config& c, TrainStep& step, const Stream& stream, std::int64_t first,
                                    std::int64_t count) {
   const Loaded loaded(c);
-  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
-  std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
   std::vector<StepResult> results;
-  for (std::int64_t s = first; s < first + count; ++s) {
-    for (std::int64_t m = 0; m < layout.micro_batches; ++m)
-      data::make_batch(loaded.samples, layout, s, m, batches[std::size_t(m)]);
-    results.push_back(step.run(stream, s, 3e-3, batches));
-  }
+  for (std::int64_t s = first; s < first + count; ++s)
+    results.push_back(step.run(stream, s, 3e-3, batches_of(c, loaded.samples, s)));
   return results;
 }
 
@@ -103,11 +107,8 @@ TEST(TrainStep, QueuedStepsGiveWhatStepsOneByOneGive) {
     Arena arena(plan_run(c).total_bytes, "test");
     TrainStep step(c, arena);
     step.initialize(stream);
-    const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
-    std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
     for (std::int64_t s = 0; s < 6; ++s) {
-      for (std::size_t m = 0; m < batches.size(); ++m)
-        data::make_batch(loaded.samples, layout, s, std::int64_t(m), batches[m]);
+      std::vector<data::HostBatch> batches = batches_of(c, loaded.samples, s);
       if (!ahead) {
         one_by_one.push_back(step.run(stream, s, 1e-3, batches));
         continue;
@@ -141,10 +142,7 @@ TEST(TrainStep, TimesOfStepsAddUpWhateverTheHostDoesBetweenThem) {
   Arena arena(plan_run(c).total_bytes, "test");
   TrainStep step(c, arena);
   step.initialize(stream);
-  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
-  std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
-  for (std::size_t m = 0; m < batches.size(); ++m)
-    data::make_batch(loaded.samples, layout, 0, std::int64_t(m), batches[m]);
+  const std::vector<data::HostBatch> batches = batches_of(c, loaded.samples, 0);
   step.run(stream, 0, 1e-3, batches);
   stream.fence();
   Event begin, end;
@@ -153,15 +151,15 @@ TEST(TrainStep, TimesOfStepsAddUpWhateverTheHostDoesBetweenThem) {
   double sum = 0;
   for (std::int64_t s = 0; s < 5; ++s) {
     step.queue(stream, s, 1e-3, batches);
-    std::this_thread::sleep_for(std::chrono::milliseconds(s == 2 ? 50 : 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(s == 2 ? 500 : 1));
     if (s > 0) sum += step.finish().time_s;
   }
   EXPECT_THROW(step.set_off(stream), Error);
   sum += step.finish().time_s;
   end.record(stream);
   end.wait();
-  EXPECT_NEAR(sum, end.seconds_since(begin), 0.020);
-  EXPECT_GT(sum, 0.050) << "waiting for the host counts";
+  EXPECT_NEAR(sum, end.seconds_since(begin), 0.2);  // what a busy machine puts between the last step and the end
+  EXPECT_GT(sum, 0.500) << "waiting for the host counts";
 }
 
 TEST(TrainStep, NothingQueuedBehindABrokenStepChangesTheWeights) {
@@ -172,9 +170,7 @@ TEST(TrainStep, NothingQueuedBehindABrokenStepChangesTheWeights) {
   Arena arena(plan_run(c).total_bytes, "test");
   TrainStep step(c, arena);
   step.initialize(stream);
-  const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
-  std::vector<data::HostBatch> good(std::size_t(c.train.accumulation));
-  for (std::size_t m = 0; m < good.size(); ++m) data::make_batch(loaded.samples, layout, 0, std::int64_t(m), good[m]);
+  const std::vector<data::HostBatch> good = batches_of(c, loaded.samples, 0);
   std::vector<data::HostBatch> broken = good;
   broken[0].labels[0] = std::int32_t(c.model.vocab);  // no such token: its loss is not a number
   EXPECT_TRUE(step.run(stream, 0, 1e-3, good).finite);
