@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,7 @@
 #include "measure/bundle.hpp"
 #include "tensor/runtime.hpp"
 #include "train/profile.hpp"
+#include "train/record.hpp"
 
 namespace mylos::cli {
 namespace {
@@ -47,29 +47,12 @@ void fill(Bundle& bundle, const train::StepProfile& p, const measure::Hardware& 
   bundle.set_attribute("/samples", "random_tokens", p.random_tokens);
 }
 
-// Before anything is measured.
-void check_output(const train::Config& config, const std::string& path) {
-  if (path.empty()) return;
-  std::error_code error;
-  check(!std::filesystem::exists(path, error) ||
-            (config.output.overwrite && std::filesystem::is_regular_file(path, error)),
-        "'{}' exists{}", path,
-        config.output.overwrite ? " and is not a file; choose another name"
-                                : "; choose another file, or set output.overwrite=true to replace it");
-  check(config.file.empty() || !std::filesystem::equivalent(path, config.file, error),
-        "'{}' is the configuration that is profiled; choose another name", path);
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  error.clear();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  check(!error, "the folder of '{}' cannot be made: {}", path, error.message());
-}
-
 }  // namespace
 
 int profile(const ProfileArguments& arguments) {
   const train::Config config = train::load_config(arguments.config.path, arguments.config.overrides);
-  check_output(config, arguments.bundle);
-  check_output(config, arguments.json);
+  for (const std::string& path : {arguments.bundle, arguments.json})
+    if (!path.empty()) train::check_output(config, path);
   check(arguments.bundle.empty() || arguments.bundle != arguments.json, "--json and -o are both '{}'; name two files",
         arguments.json);
   const Runtime runtime({.threads = int(config.train.threads)});

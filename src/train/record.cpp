@@ -20,23 +20,16 @@ namespace {
 void check_replaceable(const Config& c, const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
-  check(c.output.overwrite,
-        "'{}' exists; choose another output.bundle, or set output.overwrite=true to replace the earlier run", path);
+  check(c.output.overwrite, "'{}' exists; choose another name, or set output.overwrite=true to replace it", path);
   // Replacing means removing: that must not hit a device, a folder or what the run reads.
   check(std::filesystem::is_regular_file(path, error),
-        "'{}' is not a regular file, and so is not replaced; choose another name under [output]", path);
+        "'{}' is not a regular file, and so is not replaced; choose another name", path);
   check(c.file.empty() || !std::filesystem::equivalent(path, c.file, error),
-        "output '{}' is the configuration '{}' of the run; choose another name under [output]", path, c.file);
+        "output '{}' is the configuration '{}' itself; choose another name", path, c.file);
   for (const auto& patterns : {c.data.train, c.data.validation})
     for (const std::string& file : data::expand_files(patterns))
       check(!std::filesystem::equivalent(path, file, error),
-            "output '{}' is the token file '{}' that the run reads; choose another name under [output]", path, file);
-}
-
-std::vector<std::string> outputs_of(const Config& c) {
-  std::vector<std::string> paths{c.output.bundle, c.output.log};
-  if (c.output.save_weights) paths.push_back(c.output.weights);
-  return paths;
+            "output '{}' is the token file '{}' that is read; choose another name", path, file);
 }
 
 // What an earlier run left must not stand beside the new bundle if this run is killed.
@@ -71,17 +64,24 @@ std::string product_algorithms() {
 
 }  // namespace
 
+void check_output(const Config& config, const std::string& path) {
+  check_replaceable(config, path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  check(!error, "the folder of output '{}' cannot be made: {}", path, error.message());
+  check(::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, "output '{}' cannot be written: {}", path,
+        std::strerror(errno));
+}
+
 void check_outputs(const Config& config) {
-  for (const std::string& path : {config.output.bundle, config.output.weights, config.output.log})
-    check_replaceable(config, path);
-  for (const std::string& path : outputs_of(config)) {
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    check(!error, "the folder of output '{}' cannot be made: {}", path, error.message());
-    check(::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, "output '{}' cannot be written: {}", path,
-          std::strerror(errno));
-  }
+  const OutputConfig& output = config.output;
+  for (const std::string& path : {output.bundle, output.log}) check_output(config, path);
+  // Weights of an earlier run are removed even when this one saves none.
+  if (output.save_weights)
+    check_output(config, output.weights);
+  else
+    check_replaceable(config, output.weights);
 }
 
 RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,

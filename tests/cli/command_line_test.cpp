@@ -202,6 +202,7 @@ TEST_F(CommandLine, Profile) {
   expect_error({"profile", config, "-o", file("ops.h5")}, 1, "output.overwrite=true");
   expect_error({"profile", config, "--steps", "0"}, 2, "not in range 1 to 10000");
   expect_error({"profile", config, "-o", config, "--output.overwrite=true"}, 1, "is the configuration");
+  expect_error({"profile", config, "-o", "/dev/null", "--output.overwrite=true"}, 1, "not a regular file");
   expect_error({"profile", config, "-o", file("same"), "--json", file("same")}, 1, "name two files");
 }
 
