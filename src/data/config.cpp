@@ -13,9 +13,11 @@ void bind(ConfigBinder& keys, DataConfig& c) {
               "elements of raw files: as <file>.json says, or u16, or u32");
   keys.text("tokenizer", c.tokenizer,
             "\"byte\" or the path of a tokenizer.json; empty: the one named by the training sidecars");
-  keys.flag("documents", c.documents, "attention, positions and loss stop at document boundaries");
+  keys.choice("packing", c.packing, {"concat", "best_fit"},
+              "samples are the text cut every train.sequence tokens, or whole documents fitted together and padded");
+  keys.flag("documents", c.documents, "attention, positions and loss stop at document boundaries; best_fit implies it");
   keys.integer("document_token", c.document_token, -1, std::numeric_limits<std::int32_t>::max(),
-               "the token that ends a document; -1: end_of_text of the sidecars");
+               "the token that ends a document; -1: an index of the file's own, else end_of_text of the sidecars");
   keys.flag("shuffle", c.shuffle, "read training samples in a random order, another one each epoch");
   keys.integer("seed", c.seed, 0, std::numeric_limits<std::int64_t>::max(), "seed of the order of samples");
   keys.integer("prefetch", c.prefetch, 0, 1024, "batches made ahead by a thread; 0: made when asked for");

@@ -18,15 +18,18 @@ namespace mylos::data {
 enum class StatedDType { sidecar, u16, u32 };
 // The container of all files: as recorded with each of them, or the one stated here.
 enum class StatedFormat { recorded, raw, npy, llmc, megatron };
+// How samples are cut from documents: samples.hpp.
+enum class Packing { concat, best_fit };
 
 struct DataConfig {
   std::vector<std::string> train;       // files and globs, sorted by name
   std::vector<std::string> validation;  // the same; empty: no evaluation
   StatedFormat format = StatedFormat::recorded;
   StatedDType dtype = StatedDType::sidecar;
-  std::string tokenizer;   // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
-  bool documents = false;  // attention, positions and loss stop at document boundaries
-  std::int64_t document_token = -1;  // the token that ends a document; -1: the sidecar's end_of_text
+  std::string tokenizer;  // "byte", a tokenizer.json, or empty: what the sidecar of the first training file names
+  Packing packing = Packing::concat;
+  bool documents = false;            // attention, positions and loss stop at document boundaries; best_fit implies it
+  std::int64_t document_token = -1;  // the token that ends a document; -1: an index, else the sidecar's end_of_text
   bool shuffle = true;
   std::int64_t seed = 1;
   std::int64_t prefetch = 4;  // batches made ahead by the loader's thread; 0: made when asked for

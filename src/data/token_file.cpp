@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "data/llmc.hpp"
 #include "data/npy.hpp"
+#include "data/token_search.hpp"
 
 namespace mylos::data {
 namespace {
@@ -37,6 +38,19 @@ std::int64_t widen(const std::byte* from, std::int64_t count, std::int64_t vocab
   for (std::int64_t i = 0; i < count; ++i)
     if (std::int64_t(std::uint32_t(out[i])) >= vocab) return i;
   return count;
+}
+
+// Returns the largest. One pass: what is checked is what was copied, even if the file changes meanwhile.
+template <class From, class To>
+std::uint32_t copy_tokens(const std::byte* from, std::int64_t count, std::byte* out) {
+  From largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const From token = load<From>(from, i);
+    largest = std::max(largest, token);
+    const To wide = token;
+    std::memcpy(out + i * std::int64_t(sizeof(To)), &wide, sizeof(To));
+  }
+  return largest;
 }
 
 template <class T>
@@ -112,21 +126,43 @@ DocumentStarts TokenFile::documents() const {
   return documents_;
 }
 
-const std::byte* TokenFile::at(std::int64_t first, std::int64_t count) const {
+const std::byte* TokenFile::mapped(std::int64_t first, std::int64_t count) const {
   check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
         "'{}': tokens {} to {} were asked for, it holds {}", path_, first, first + count, size());
-  data_.check_whole();
   return data_.bytes().data() + layout_.data_begin + first * size_of(dtype());
+}
+
+const std::byte* TokenFile::at(std::int64_t first, std::int64_t count) const {
+  data_.check_whole();
+  return mapped(first, count);
+}
+
+void TokenFile::outside(std::uint32_t token, std::int64_t position, std::int64_t vocab) const {
+  fail(
+      "'{}': token {} at position {} is not below the vocabulary of {}: a file of another tokenizer or dtype ({}), or "
+      "model.vocab is too small",
+      path_, token, position, vocab, name_of(dtype()));
 }
 
 void TokenFile::read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const {
   const std::byte* from = at(first, count);
   const std::int64_t bad = dtype() == DType::u16 ? widen<std::uint16_t>(from, count, vocab, out)
                                                  : widen<std::uint32_t>(from, count, vocab, out);
-  check(bad == count,
-        "'{}': token {} at position {} is not below the vocabulary of {}: a file of another tokenizer or dtype ({}), "
-        "or model.vocab is too small",
-        path_, bad < count ? std::uint32_t(out[bad]) : 0, first + bad, vocab, name_of(dtype()));
+  if (bad < count) outside(std::uint32_t(out[bad]), first + bad, vocab);
+}
+
+void TokenFile::copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const {
+  check(as == dtype() || (as == DType::u32 && dtype() == DType::u16), "'{}' holds {} tokens, {} were asked for", path_,
+        name_of(dtype()), name_of(as));
+  const std::byte* from = mapped(first, count);
+  const std::uint32_t largest = dtype() == DType::u32 ? copy_tokens<std::uint32_t, std::uint32_t>(from, count, out)
+                                : as == DType::u32    ? copy_tokens<std::uint16_t, std::uint32_t>(from, count, out)
+                                                      : copy_tokens<std::uint16_t, std::uint16_t>(from, count, out);
+  if (count == 0 || std::int64_t(largest) < vocab) return;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t token = as == DType::u32 ? load<std::uint32_t>(out, i) : load<std::uint16_t>(out, i);
+    if (std::int64_t(token) >= vocab) outside(token, first + i, vocab);
+  }
 }
 
 TokenScan TokenFile::scan(std::int64_t first, std::int64_t count, std::int64_t end) const {
@@ -147,6 +183,11 @@ std::int64_t TokenFile::find_outside(std::int64_t first, std::int64_t count, std
 std::uint32_t TokenFile::value(std::int64_t position) const {
   const std::byte* from = at(position, 1);
   return dtype() == DType::u16 ? load<std::uint16_t>(from, 0) : load<std::uint32_t>(from, 0);
+}
+
+void TokenFile::find(std::int64_t first, std::int64_t count, std::int64_t token,
+                     std::vector<std::int64_t>& positions) const {
+  for_each_equal(at(first, count), count, dtype(), token, [&](std::int64_t i) { positions.push_back(first + i); });
 }
 
 }  // namespace mylos::data

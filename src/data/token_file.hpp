@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/mapped_file.hpp"
 #include "data/megatron.hpp"
@@ -35,22 +36,32 @@ class TokenFile {
   Container container() const { return container_; }
   DType dtype() const { return layout_.dtype; }
   std::int64_t size() const { return layout_.count; }  // tokens
+  std::int64_t bytes() const { return data_.size(); }  // of the file, header and all
   const std::optional<Sidecar>& sidecar() const { return sidecar_; }
 
-  // Where documents begin, of containers that say so. Valid while the file is open; it reads from the mapped index, so
+  // Where documents begin, of containers that say so (indexed()). Valid while the file is open; it reads from the mapped index, so
   // ask for it anew where the index may have been cut since.
   DocumentStarts documents() const;
+  bool indexed() const { return documents_.stated(); }
 
   // Tokens first .. first + count - 1 as i32. A token at or above `vocab` is an Error.
   void read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const;
+  // The same as elements of dtype `as`, u16 or u32, no narrower than the file's. This one does not ask for the file's
+  // size: the caller did, by check_whole(), just before.
+  void copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const;
+  void check_whole() const { data_.check_whole(); }
   // The same tokens looked at where they lie; `end` -1: none is counted.
   TokenScan scan(std::int64_t first, std::int64_t count, std::int64_t end) const;
   // The position of the first of them at or above `vocab`, or first + count; and a single one's value.
   std::int64_t find_outside(std::int64_t first, std::int64_t count, std::int64_t vocab) const;
   std::uint32_t value(std::int64_t position) const;
+  // Adds the positions at which they are `token`, in order.
+  void find(std::int64_t first, std::int64_t count, std::int64_t token, std::vector<std::int64_t>& positions) const;
 
  private:
   const std::byte* at(std::int64_t first, std::int64_t count) const;
+  const std::byte* mapped(std::int64_t first, std::int64_t count) const;
+  [[noreturn]] void outside(std::uint32_t token, std::int64_t position, std::int64_t vocab) const;
 
   std::string path_;
   MappedFile data_, index_;

@@ -68,18 +68,36 @@ TokenSource::TokenSource(const std::vector<std::string>& patterns, const TokenFo
   if (all([&](const TokenFile& f) { return tokenizer_of(f) == tokenizer; })) tokenizer_ = tokenizer;
 }
 
-void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out) const {
+std::size_t TokenSource::file_of(std::int64_t token) const {
+  return std::size_t(std::upper_bound(begin_.begin(), begin_.end(), token) - begin_.begin()) - 1;
+}
+
+DType TokenSource::dtype() const {
+  return std::any_of(files_.begin(), files_.end(), [](const TokenFile& f) { return f.dtype() == DType::u32; })
+             ? DType::u32
+             : DType::u16;
+}
+
+void TokenSource::check_range(std::int64_t first, std::int64_t count) const {
   check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
         "tokens {} to {} were asked for, the source holds {}", first, first + count, size());
-  std::size_t file = std::size_t(std::upper_bound(begin_.begin(), begin_.end(), first) - begin_.begin()) - 1;
-  while (count > 0) {
-    const std::int64_t part = std::min(count, begin_[file + 1] - first);
-    files_[file].read(first - begin_[file], part, vocab_, out);
-    first += part;
-    count -= part;
-    out += part;
-    ++file;
-  }
+}
+
+void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out) const {
+  for_each_part(first, count, [&](std::size_t file, std::int64_t from, std::int64_t here) {
+    files_[file].read(from, here, vocab_, out);
+    out += here;
+  });
+}
+
+void TokenReader::copy(std::int64_t first, std::int64_t count, DType as, std::byte* out) {
+  source_->for_each_part(first, count, [&](std::size_t i, std::int64_t from, std::int64_t here) {
+    const TokenFile& file = source_->files()[i];
+    if (checked_ != i) file.check_whole();
+    checked_ = i;
+    file.copy(from, here, source_->vocab(), as, out);
+    out += here * size_of(as);
+  });
 }
 
 }  // namespace mylos::data

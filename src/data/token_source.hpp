@@ -3,6 +3,8 @@
 // A source must outlive the sample sets made from it. Reading is const and safe from several threads.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +28,9 @@ class TokenSource {
   std::int64_t size() const { return begin_.back(); }  // tokens
   std::int64_t vocab() const { return vocab_; }
   const std::vector<TokenFile>& files() const { return files_; }
+  std::int64_t begin_of(std::size_t file) const { return begin_[file]; }  // its first token in the sequence
+  std::size_t file_of(std::int64_t token) const;
+  DType dtype() const;  // u32 when any file is, else u16
 
   // Bytes of text behind all tokens; -1 unless every sidecar says. Bits per byte of a mean loss in nats per token:
   // loss / ln 2 · size() / text_bytes() (end tokens are counted as part of the text they end).
@@ -38,13 +43,40 @@ class TokenSource {
   // Tokens first .. first + count - 1; may cross files.
   void read(std::int64_t first, std::int64_t count, std::int32_t* out) const;
 
+  // Calls part(file, first token within it, count) for each file that tokens first .. first + count - 1 lie in.
+  template <class F>
+  void for_each_part(std::int64_t first, std::int64_t count, F&& part) const {
+    check_range(first, count);
+    for (std::size_t file = count > 0 ? file_of(first) : 0; count > 0; ++file) {
+      const std::int64_t here = std::min(count, begin_[file + 1] - first);
+      part(file, first - begin_[file], here);
+      first += here;
+      count -= here;
+    }
+  }
+
  private:
+  void check_range(std::int64_t first, std::int64_t count) const;
+
   std::vector<TokenFile> files_;
   std::vector<std::int64_t> begin_;  // first token of each file, then the total
   std::int64_t vocab_;
   std::int64_t text_bytes_ = -1;
   std::int64_t end_of_text_ = -1;
   std::string tokenizer_;
+};
+
+// Copies runs of tokens as they go into a batch: for each file it comes to it asks once whether the file is whole, so
+// that the short documents of a row cost one question and not many. For one row; make another for the next.
+class TokenReader {
+ public:
+  explicit TokenReader(const TokenSource& source) : source_(&source) {}
+  // Tokens first .. first + count - 1 as elements of dtype `as`, no narrower than source.dtype().
+  void copy(std::int64_t first, std::int64_t count, DType as, std::byte* out);
+
+ private:
+  const TokenSource* source_;
+  std::size_t checked_ = std::size_t(-1);
 };
 
 }  // namespace mylos::data
