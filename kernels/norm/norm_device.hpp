@@ -11,7 +11,7 @@ namespace mylos::kernels::device {
 inline constexpr std::int64_t kSumBlocks = 528;
 
 void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspace, const Tensor& result);
-void sum(const Stream& stream, const Tensor& t, bool accumulate, const Tensor& workspace, const Tensor& result);
+void sum_rows(const Stream& stream, const Tensor& t, const Tensor& result);
 void clip_scale(const Stream& stream, const Tensor& squares, float max_norm, const Tensor& norm_and_scale);
 
 }  // namespace mylos::kernels::device

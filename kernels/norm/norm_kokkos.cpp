@@ -4,113 +4,147 @@
 namespace mylos::kernels::device {
 namespace {
 
-template <bool kSquare>
-MYLOS_FUNCTION double term(float x) {
-  return kSquare ? double(x) * double(x) : double(x);
+MYLOS_FUNCTION double identity(float x) { return double(x); }
+MYLOS_FUNCTION double square(float x) { return double(x) * double(x); }
+
+// Of n neighbouring elements on a CPU, in an order that depends on n alone.
+template <class T, class F>
+double cpu_sum(const T* t, std::int64_t n, const F& term) {
+  constexpr int kLanes = 32;
+  double lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    MYLOS_SIMD
+    for (int k = 0; k < kLanes; ++k) lanes[k] += term(float(t[i + k]));
+  }
+  for (int k = 0; i < n; ++i, ++k) lanes[k] += term(float(t[i]));
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+  return lanes[0];
+}
+
+// The part of a GPU thread: every threads-th pack of t from `thread` on.
+template <int W, class T, class F>
+MYLOS_FUNCTION double strided_sum(const T* t, std::int64_t n, std::int64_t thread, std::int64_t threads,
+                                  const F& term) {
+  const std::int64_t packs = n / W;
+  const auto add = [&](double& s, const Words<W, T>& raw) {
+    const Floats<W> x = to_floats(raw);
+    for (int k = 0; k < W; ++k) s += term(x.v[k]);
+  };
+  // Four packs are under way at a time, each with a sum of its own.
+  constexpr int kAhead = 4;
+  double sums[kAhead] = {};
+  std::int64_t i = thread;
+  for (; i + (kAhead - 1) * threads < packs; i += kAhead * threads) {
+    Words<W, T> raw[kAhead];
+    for (int j = 0; j < kAhead; ++j) raw[j] = load_words<W>(t + (i + j * threads) * W);
+    for (int j = 0; j < kAhead; ++j) add(sums[j], raw[j]);
+  }
+  for (; i < packs; i += threads) add(sums[0], load_words<W>(t + i * W));
+  double s = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const std::int64_t rest = packs * W + thread;
+  if (rest < n) s += term(float(t[rest]));
+  return s;
 }
 
 // Block b of a CPU: a run of neighbouring elements, whose bounds do not depend on the number of threads.
-template <class T, bool kSquare>
-struct CpuPartial {
+template <class T>
+struct SquaresOnCpu {
   const T* t;
   std::int64_t n;
   double* partial;
 
   void operator()(std::int64_t b) const {
-    constexpr int kLanes = 32;
-    double lanes[kLanes] = {};
     const std::int64_t per_block = (n + kSumBlocks - 1) / kSumBlocks;
-    std::int64_t i = std::min(n, b * per_block);
-    const std::int64_t end = std::min(n, i + per_block);
-    for (; i + kLanes <= end; i += kLanes) {
-      MYLOS_SIMD
-      for (int k = 0; k < kLanes; ++k) lanes[k] += term<kSquare>(float(t[i + k]));
-    }
-    for (int k = 0; i < end; ++i, ++k) lanes[k] += term<kSquare>(float(t[i]));
-    for (int half = kLanes / 2; half > 0; half /= 2)
-      for (int k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-    partial[b] = lanes[0];
+    const std::int64_t begin = std::min(n, b * per_block), end = std::min(n, begin + per_block);
+    partial[b] = cpu_sum(t + begin, end - begin, square);
   }
 };
 
 // Block b of a GPU: a team that strides over the tensor.
-template <class T, bool kSquare, int W>
-struct TeamPartial {
+template <class T, int W>
+struct SquaresOnGpu {
   const T* t;
   std::int64_t n;
   double* partial;
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t thread = std::int64_t(member.league_rank()) * member.team_size() + member.team_rank();
-    const std::int64_t threads = std::int64_t(member.league_size()) * member.team_size();
-    const std::int64_t packs = n / W;
-    // Four packs are under way at a time, each with a sum of its own.
-    constexpr int kAhead = 4;
-    double sums[kAhead] = {};
-    std::int64_t i = thread;
-    for (; i + (kAhead - 1) * threads < packs; i += kAhead * threads) {
-      Words<W, T> raw[kAhead];
-      for (int j = 0; j < kAhead; ++j) raw[j] = load_words<W>(t + (i + j * threads) * W);
-      for (int j = 0; j < kAhead; ++j) add(sums[j], raw[j]);
-    }
-    for (; i < packs; i += threads) add(sums[0], load_words<W>(t + i * W));
-    double s = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    const std::int64_t rest = packs * W + thread;
-    if (rest < n) s += term<kSquare>(float(t[rest]));
+    double s = strided_sum<W>(t, n, thread, std::int64_t(member.league_size()) * member.team_size(),
+                              [](float x) { return square(x); });
     member.team_reduce(Kokkos::Sum<double>(s));
     if (member.team_rank() == 0) partial[member.league_rank()] = s;
-  }
-
- private:
-  static MYLOS_FUNCTION void add(double& s, const Words<W, T>& raw) {
-    const Floats<W> x = to_floats(raw);
-    for (int k = 0; k < W; ++k) s += term<kSquare>(x.v[k]);
   }
 };
 
 struct CombineBlocks {
   const double* partial;
   double* result;
-  bool accumulate;
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     double s = 0.0;
     for (std::int64_t b = member.team_rank(); b < kSumBlocks; b += member.team_size()) s += partial[b];
     member.team_reduce(Kokkos::Sum<double>(s));
-    if (member.team_rank() == 0) result[0] = accumulate ? result[0] + s : s;
+    if (member.team_rank() == 0) result[0] = s;
   }
 };
 
-template <bool kSquare>
-void reduce(const Exec& exec, const char* label, const Tensor& t, bool accumulate, const Tensor& workspace,
-            const Tensor& result) {
+// A CPU thread or a GPU team a row.
+template <class T, int W>
+struct SumRow {
+  const T* t;
+  std::int64_t width;
+  double* result;
+
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const std::int64_t row = member.league_rank();
+    const T* x = t + row * width;
+    double s = 0.0;
+    KOKKOS_IF_ON_HOST((s = cpu_sum(x, width, identity);))
+    KOKKOS_IF_ON_DEVICE(
+        (s = strided_sum<W>(x, width, member.team_rank(), member.team_size(), [](float v) { return identity(v); });
+         member.team_reduce(Kokkos::Sum<double>(s));))
+    if (member.team_rank() == 0) result[row] = s;
+  }
+};
+
+}  // namespace
+
+void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspace, const Tensor& result) {
+  const Exec& exec = exec_of(stream);
+  constexpr const char* kLabel = "mylos::sum_of_squares::blocks";
   double* partial = static_cast<double*>(workspace.data());
   with_float_type(t.dtype(), [&](auto type) {
     using T = decltype(type);
     if constexpr (kOnGpu) {
       const TeamPolicy policy(exec, int(kSumBlocks), 256);
       if (is_aligned(t.data())) {
-        Kokkos::parallel_for(label, policy, TeamPartial<T, kSquare, pack_width<T>>{t.as<T>(), t.size(), partial});
+        Kokkos::parallel_for(kLabel, policy, SquaresOnGpu<T, pack_width<T>>{t.as<T>(), t.size(), partial});
       } else {
-        Kokkos::parallel_for(label, policy, TeamPartial<T, kSquare, 1>{t.as<T>(), t.size(), partial});
+        Kokkos::parallel_for(kLabel, policy, SquaresOnGpu<T, 1>{t.as<T>(), t.size(), partial});
       }
     } else {
-      Kokkos::parallel_for(label, Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, kSumBlocks),
-                           CpuPartial<T, kSquare>{t.as<T>(), t.size(), partial});
+      Kokkos::parallel_for(kLabel, Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, kSumBlocks),
+                           SquaresOnCpu<T>{t.as<T>(), t.size(), partial});
     }
   });
-  Kokkos::parallel_for("mylos::sum::combine", TeamPolicy(exec, 1, kOnGpu ? 256 : 1),
-                       CombineBlocks{partial, result.as<double>(), accumulate});
+  Kokkos::parallel_for("mylos::sum_of_squares::combine", TeamPolicy(exec, 1, kOnGpu ? 256 : 1),
+                       CombineBlocks{partial, result.as<double>()});
 }
 
-}  // namespace
-
-void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspace, const Tensor& result) {
-  reduce<true>(exec_of(stream), "mylos::sum_of_squares::blocks", t, false, workspace, result);
-}
-
-void sum(const Stream& stream, const Tensor& t, bool accumulate, const Tensor& workspace, const Tensor& result) {
-  reduce<false>(exec_of(stream), "mylos::sum::blocks", t, accumulate, workspace, result);
+void sum_rows(const Stream& stream, const Tensor& t, const Tensor& result) {
+  const std::int64_t rows = t.extent(0), width = t.extent(1);
+  const TeamPolicy policy(exec_of(stream), int(rows), kOnGpu ? 512 : 1);
+  with_float_type(t.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr const char* kLabel = "mylos::sum_rows::all";
+    if (kOnGpu && rows_aligned(t)) {
+      Kokkos::parallel_for(kLabel, policy, SumRow<T, pack_width<T>>{t.as<T>(), width, result.as<double>()});
+    } else {
+      Kokkos::parallel_for(kLabel, policy, SumRow<T, 1>{t.as<T>(), width, result.as<double>()});
+    }
+  });
 }
 
 void clip_scale(const Stream& stream, const Tensor& squares, float max_norm, const Tensor& norm_and_scale) {

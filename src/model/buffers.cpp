@@ -156,7 +156,6 @@ Buffers lay_out(const ModelConfig& model, const ExecutionConfig& execution, Aren
   out.rope_table = arena.take(DType::f32, {model.max_seq_len, h}, kWorkspace);
   out.loss = arena.take(DType::f32, {T}, kWorkspace);
   out.matmul = bytes(arena, kernels::matmul_workspace());
-  out.sum = bytes(arena, kernels::sum_workspace());
   if (execution.training) {
     std::int64_t norm = kernels::rms_norm_backward_workspace(T, D);
     if (model.qk_norm) norm = std::max(norm, kernels::rms_norm_backward_workspace(T * H, h));

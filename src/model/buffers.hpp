@@ -49,9 +49,9 @@ struct Buffers {
   Tensor rstd_final;       // [T] f32
   Tensor stream_gradient;  // [T, D]: final norm's output, then the gradient of the residual stream, in turn
 
-  Tensor rope_table;         // [max_seq_len, h] f32
-  Tensor loss;               // [T] f32
-  Tensor matmul, norm, sum;  // workspaces of the ops
+  Tensor rope_table;    // [max_seq_len, h] f32
+  Tensor loss;          // [T] f32
+  Tensor matmul, norm;  // workspaces of the ops
 
   Tensor attention_forward;  // workspace of forward and recomputation
   // Head.

@@ -117,8 +117,8 @@ struct Transformer::Impl {
     kernels::embedding_backward(stream, flat.tokens, dx, buffers.embedding, g.embedding);
   }
 
-  void add_loss(const Stream& stream, const Tensor& loss_sum) const {
-    kernels::sum(stream, buffers.loss, true, buffers.sum, loss_sum);
+  void sum_loss(const Stream& stream, const Tensor& row_loss) const {
+    kernels::sum_rows(stream, buffers.loss.reshape({execution.batch, execution.sequence}), row_loss);
   }
 };
 
@@ -147,16 +147,16 @@ void Transformer::initialize(const Stream& stream, std::uint64_t seed) {
 }
 
 void Transformer::forward_backward(const Stream& stream, const Batch& batch, const Tensor& grad_scale, bool first,
-                                   const Tensor& loss_sum) {
+                                   const Tensor& row_loss) {
   check(impl_->execution.training,
         "forward_backward() on a model that was laid out without training; set execution.training");
   const Batch flat = impl_->flatten(batch, true);
   impl_->forward(stream, flat);
   impl_->backward(stream, flat, grad_scale, first);
-  impl_->add_loss(stream, loss_sum);
+  impl_->sum_loss(stream, row_loss);
 }
 
-void Transformer::evaluate(const Stream& stream, const Batch& batch, const Tensor& loss_sum) {
+void Transformer::evaluate(const Stream& stream, const Batch& batch, const Tensor& row_loss) {
   const Batch flat = impl_->flatten(batch, true);
   const Buffers& s = impl_->buffers;
   impl_->forward(stream, flat);
@@ -165,7 +165,7 @@ void Transformer::evaluate(const Stream& stream, const Batch& batch, const Tenso
     kernels::linear_cross_entropy_forward(stream, s.stream_gradient, impl_->w.head, flat.labels, s.head_chunk, s.head,
                                           s.loss);
   }
-  impl_->add_loss(stream, loss_sum);
+  impl_->sum_loss(stream, row_loss);
 }
 
 void Transformer::logits_at(const Stream& stream, const Batch& batch, const Tensor& position, const Tensor& logits) {

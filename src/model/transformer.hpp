@@ -36,13 +36,13 @@ class Transformer {
   // Philox initialisation: element values depend on (seed, parameter, element) alone.
   void initialize(const Stream& stream, std::uint64_t seed);
 
-  // loss_sum[0] (f64, device) += sum over valid tokens of the cross entropy (nats).
-  // Gradients of grad_scale[0] · that sum are added to gradients(), or overwrite it when `first`. grad_scale [1] f32 lies
+  // row_loss [B] (f64, device): the sum over a sequence's valid tokens of the cross entropy (nats).
+  // Gradients of grad_scale[0] · all of them together are added to gradients(), or overwrite it when `first`. grad_scale [1] f32 lies
   // on the device, so that recorded work (tensor/async.hpp) can be replayed with another value.
   void forward_backward(const Stream& stream, const Batch& batch, const Tensor& grad_scale, bool first,
-                        const Tensor& loss_sum);
+                        const Tensor& row_loss);
   // The same loss without gradients.
-  void evaluate(const Stream& stream, const Batch& batch, const Tensor& loss_sum);
+  void evaluate(const Stream& stream, const Batch& batch, const Tensor& row_loss);
   // logits [B, V] f32 of position `position[b]` (i32 on the device, [B]) of each sequence; for generation.
   void logits_at(const Stream& stream, const Batch& batch, const Tensor& position, const Tensor& logits);
 

@@ -77,7 +77,7 @@ std::vector<kernels::ProductShape> product_shapes(const Config& config) {
     for (Tensor* t : {&batch.tokens, &batch.labels, &batch.positions})
       *t = arena.take(DType::i32, {how.batch, how.sequence}, kCategory);
     scale = arena.take(DType::f32, {1}, kCategory);
-    loss = arena.take(DType::f64, {1}, kCategory);
+    loss = arena.take(DType::f64, {how.batch}, kCategory);
     return model::Transformer(blocks, how, arena);
   };
   model::Batch batch;
@@ -88,7 +88,7 @@ std::vector<kernels::ProductShape> product_shapes(const Config& config) {
   model::Transformer model = lay_out(arena, batch, scale, loss);
   const Stream stream;
   model.initialize(stream, 1);
-  for (const Tensor& t : {batch.tokens, batch.labels, batch.positions, loss}) fill_zero(stream, t);
+  for (const Tensor& t : {batch.tokens, batch.labels, batch.positions}) fill_zero(stream, t);
   kernels::fill(stream, 1.0, scale);
   model.forward_backward(stream, batch, scale, true, loss);
   if (config.train.accumulation > 1) model.forward_backward(stream, batch, scale, false, loss);

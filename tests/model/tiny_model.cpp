@@ -1,5 +1,6 @@
 #include "model/tiny_model.hpp"
 
+#include <numeric>
 #include <random>
 
 namespace mylos::model::test {
@@ -60,7 +61,8 @@ ModelConfig tiny_config() {
 }
 
 TinyModel::TinyModel(const ModelConfig& config, const ExecutionConfig& execution)
-    : loss(mylos::test::empty_device({1}, DType::f64)), grad_scale(mylos::test::empty_device({1}, DType::f32)) {
+    : row_loss(mylos::test::empty_device({execution.batch}, DType::f64)),
+      grad_scale(mylos::test::empty_device({1}, DType::f32)) {
   Arena plan;
   const Transformer planned(config, execution, plan);
   arena = std::make_unique<Arena>(plan.peak_bytes(), "test model");
@@ -90,21 +92,24 @@ void TinyModel::set_weights(const HostTensor& flat) {
 
 HostTensor TinyModel::weights() const { return mylos::test::to_host(stream, model->weights()); }
 
+static double total(const mylos::test::HostTensor& losses) {
+  return std::accumulate(losses.v.begin(), losses.v.end(), 0.0);
+}
+
 double TinyModel::forward_backward(const HostBatch& batch, bool documents, float scale, bool first) {
   const DeviceBatch d = to_device(stream, batch, documents);
-  if (first) fill_zero(stream, loss.tensor);
+  if (first) loss = 0;
   upload(stream, &scale, sizeof scale, grad_scale.tensor);
-  model->forward_backward(stream, d.view, grad_scale.tensor, first, loss.tensor);
+  model->forward_backward(stream, d.view, grad_scale.tensor, first, row_loss.tensor);
   stream.fence();
-  return mylos::test::to_host(stream, loss.tensor)[0];
+  return loss += total(mylos::test::to_host(stream, row_loss.tensor));
 }
 
 double TinyModel::evaluate(const HostBatch& batch, bool documents) {
   const DeviceBatch d = to_device(stream, batch, documents);
-  fill_zero(stream, loss.tensor);
-  model->evaluate(stream, d.view, loss.tensor);
+  model->evaluate(stream, d.view, row_loss.tensor);
   stream.fence();
-  return mylos::test::to_host(stream, loss.tensor)[0];
+  return total(mylos::test::to_host(stream, row_loss.tensor));
 }
 
 HostTensor TinyModel::gradient(const std::string& name) const {

@@ -44,7 +44,9 @@ struct TinyModel {
   Stream stream;
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Transformer> model;
-  mylos::test::DeviceTensor loss;        // [1] f64
+  // Sum of the losses of all micro-batches since the last `first`, as the step adds them up.
+  double loss = 0;
+  mylos::test::DeviceTensor row_loss;    // [B] f64
   mylos::test::DeviceTensor grad_scale;  // [1] f32
 };
 
