@@ -23,7 +23,8 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
     const std::size_t before = files.size();
     if (status == 0)
       for (std::size_t i = 0; i < found.gl_pathc; ++i)
-        if (const std::string_view path = found.gl_pathv[i]; !path.ends_with(".json") && !path.ends_with(".idx"))
+        if (const std::string_view path = found.gl_pathv[i];
+            !path.ends_with(".json") && !path.ends_with(".idx") && !path.ends_with(".documents"))
           files.emplace_back(path);
     ::globfree(&found);
     check(status == 0 || status == GLOB_NOMATCH, "cannot search for '{}': {}", pattern,

@@ -14,7 +14,8 @@
 namespace mylos::data {
 
 // Globs (*, ?, [...]) replaced by what they match, all sorted by name, each file once. A pattern without a match is an
-// Error. Sidecars and Megatron indices are not token files: names ending in .json or .idx are left out of what a glob matches.
+// Error. Sidecars and indices are not token files: names ending in .json, .idx or .documents are left out of what a glob
+// matches.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
 // The tokenizer that a file's sidecar names: "byte", a path that can be opened, or empty.

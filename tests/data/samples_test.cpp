@@ -5,6 +5,7 @@
 #include <random>
 
 #include "data/files.hpp"
+#include "data/token_formats.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::data {
@@ -13,7 +14,9 @@ namespace {
 using test::error_of;
 using test::TemporaryFolder;
 using test::test_seed;
+using test::write_bytes;
 using test::write_tokens;
+using V = std::vector<std::int32_t>;
 
 // Token i of the source is i, so that a batch shows where it came from.
 std::vector<std::uint32_t> count_up(std::int64_t first, std::int64_t n) {
@@ -30,19 +33,19 @@ TEST(Samples, LabelsAreTheNextTokensAndEachIsPredictedOnce) {
   write_tokens(folder / "c.bin", count_up(412, n - 412));
   const TokenSource source({folder / "*.bin"}, {DType::u32}, n);
   ASSERT_EQ(source.size(), n);
-  const SampleSet samples(source, {s, true, test_seed(), -1});
+  const SampleSet samples(source, {s, true, test_seed(), {}});
   ASSERT_EQ(samples.count(), (n - 1) / s);
   std::vector<int> predicted(std::size_t(n), 0);
   HostBatch b;
   for (std::int64_t j = 0; j < samples.count(); ++j) {
-    samples.prepare(b, 1);
-    samples.fill(b, 0, samples.sample_at(j));
+    make_batch(samples, {}, j, 0, b);
     EXPECT_EQ(b.valid_tokens, s);
+    const WidenedBatch w = widened(b);
     for (std::size_t t = 0; t < std::size_t(s); ++t) {
-      EXPECT_EQ(b.labels[t], b.tokens[t] + 1);
-      EXPECT_EQ(b.positions[t], std::int32_t(t));
-      EXPECT_EQ(b.document_start[t], 0);
-      ++predicted[std::size_t(b.labels[t])];
+      EXPECT_EQ(w.labels[t], w.tokens[t] + 1);
+      EXPECT_EQ(w.positions[t], std::int32_t(t));
+      EXPECT_EQ(w.document_start[t], 0);
+      ++predicted[std::size_t(w.labels[t])];
     }
   }
   for (std::int64_t i = 1; i <= samples.count() * s; ++i) EXPECT_EQ(predicted[std::size_t(i)], 1) << i;
@@ -53,16 +56,17 @@ TEST(Samples, DocumentsRestartPositionsAndIgnoreTheLabelAcross) {
   // 9 ends a document.        0  1  2  3  4  5  6  7 | label of the last
   write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 9, 3, 9, 9, 4, 5, 9, 7});
   const TokenSource source({folder / "a.bin"}, {DType::u16}, 10);
-  const SampleSet samples(source, {8, false, 1, 9});
+  const SampleSet samples(source, {8, false, 1, {9}});
   HostBatch b;
-  samples.prepare(b, 1);
-  samples.fill(b, 0, 0);
-  using V = std::vector<std::int32_t>;
-  EXPECT_EQ(b.tokens, (V{1, 2, 9, 3, 9, 9, 4, 5}));
-  EXPECT_EQ(b.labels, (V{2, 9, -1, 9, -1, -1, 5, 9}));
-  EXPECT_EQ(b.positions, (V{0, 1, 2, 0, 1, 0, 0, 1}));
-  EXPECT_EQ(b.document_start, (V{0, 0, 0, 3, 3, 5, 6, 6}));
+  make_batch(samples, {}, 0, 0, b);
+  const WidenedBatch w = widened(b);
+  EXPECT_EQ(w.tokens, (V{1, 2, 9, 3, 9, 9, 4, 5}));
+  EXPECT_EQ(w.labels, (V{2, 9, -1, 9, -1, -1, 5, 9}));
+  EXPECT_EQ(w.positions, (V{0, 1, 2, 0, 1, 0, 0, 1}));
+  EXPECT_EQ(w.document_start, (V{0, 0, 0, 3, 3, 5, 6, 6}));
   EXPECT_EQ(b.valid_tokens, 5);
+  EXPECT_EQ(b.documents, 4);
+  EXPECT_EQ(b.longest, 3);
 }
 
 class Layouts : public ::testing::Test {
@@ -70,7 +74,7 @@ class Layouts : public ::testing::Test {
   Layouts() {
     write_tokens(folder / "a.bin", count_up(0, 501));
     source.emplace(std::vector<std::string>{folder / "a.bin"}, TokenFormat{DType::u32}, 501);
-    samples.emplace(*source, SampleOptions{5, true, test_seed(), -1});  // 100 samples
+    samples.emplace(*source, SampleOptions{5, true, test_seed(), {}});  // 100 samples
   }
   // First token of every row of a step over all ranks, in the order of their places.
   std::vector<std::int32_t> step_rows(std::int64_t batch, std::int64_t micro, std::int64_t ranks,
@@ -81,8 +85,9 @@ class Layouts : public ::testing::Test {
       for (std::int64_t m = 0; m < micro; ++m) {
         const BatchLayout layout{batch, micro, ranks, rank};
         make_batch(*samples, layout, step, m, b);
+        const V tokens = widened(b).tokens;
         for (std::int64_t row = 0; row < batch; ++row)
-          EXPECT_TRUE(by_place.emplace(place_of(layout, step, m, row), b.tokens[std::size_t(row * 5)]).second)
+          EXPECT_TRUE(by_place.emplace(place_of(layout, step, m, row), tokens[std::size_t(row * 5)]).second)
               << "a place was read twice";
       }
     std::vector<std::int32_t> rows;
@@ -121,6 +126,34 @@ TEST_F(Layouts, EachEpochReadsEverySampleOnceInAnotherOrder) {
   }
 }
 
+// Several files of both dtypes, some with an index of their own: a document ends where its file says.
+TEST(Samples, EachFileSaysInItsOwnWayWhereDocumentsEnd) {
+  TemporaryFolder folder;
+  write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 9, 3});
+  write_bytes(sidecar_path(folder / "a.bin"), R"({"dtype": "u16", "end_of_text": 9})");
+  test::MegatronBytes<std::uint32_t>{.tokens = {9, 4, 5, 9, 6}, .sizes = {2, 1, 2}, .documents = {0, 1, 1, 3}}.write(
+      folder / "b");
+  write_tokens<std::uint16_t>(folder / "c.bin", {7, 9});
+  write_bytes(sidecar_path(folder / "c.bin"), R"({"dtype": "u16", "end_of_text": 9})");
+  const TokenSource source({folder / "*.bin"}, {}, 10);
+  EXPECT_EQ(source.dtype(), DType::u32);
+  DataConfig config;
+  config.documents = true;
+  const SampleSet samples(source, sample_options(config, source, 10, false));
+  HostBatch b;
+  make_batch(samples, {}, 0, 0, b);
+  const WidenedBatch w = widened(b);
+  EXPECT_EQ(w.tokens, (V{1, 2, 9, 3, 9, 4, 5, 9, 6, 7}));
+  EXPECT_EQ(w.document_start, (V{0, 0, 0, 3, 4, 4, 6, 6, 6, 9}));
+  EXPECT_EQ(w.labels, (V{2, 9, -1, -1, 4, -1, 9, 6, -1, 9}));
+  EXPECT_EQ(document_ends(source, samples.options().documents), (std::vector<std::int64_t>{3, 4, 6, 9, 11}));
+  config.document_token = 9;  // for all files, whatever an index says
+  const SampleSet by_token(source, sample_options(config, source, 10, false));
+  make_batch(by_token, {}, 0, 0, b);
+  EXPECT_EQ(widened(b).document_start, (V{0, 0, 0, 3, 3, 5, 5, 5, 8, 8}));
+  EXPECT_EQ(document_ends(source, by_token.options().documents), (std::vector<std::int64_t>{3, 5, 8, 11}));
+}
+
 // Three resumes in a row change nothing: a process that starts at step k knows k and no more.
 TEST_F(Layouts, ResumingNeedsTheStepAlone) {
   std::vector<std::int32_t> straight, resumed;
@@ -129,12 +162,12 @@ TEST_F(Layouts, ResumingNeedsTheStepAlone) {
   std::int64_t step = 0;
   for (const std::int64_t stop : {7, 8, 30, 40}) {
     const TokenSource again({folder / "a.bin"}, {DType::u32}, 501);
-    const SampleSet set(again, {5, true, test_seed(), -1});
+    const SampleSet set(again, {5, true, test_seed(), {}});
     HostBatch b;
     for (; step < stop; ++step)
       for (std::int64_t m = 0; m < 2; ++m) {
         make_batch(set, {3, 2, 1, 0}, step, m, b);
-        for (std::size_t row = 0; row < 3; ++row) resumed.push_back(b.tokens[row * 5]);
+        for (std::size_t row = 0; row < 3; ++row) resumed.push_back(widened(b).tokens[row * 5]);
       }
   }
   EXPECT_EQ(resumed, straight);
@@ -151,8 +184,11 @@ TEST_F(Layouts, EvaluationReadsEachSampleOnceAndIgnoresRowsPastTheEnd) {
       for (std::int64_t i = 0; i < evaluation_batches(*samples, layout, limit); ++i) {
         make_evaluation_batch(*samples, layout, limit, i, b);
         valid += b.valid_tokens;
-        for (std::size_t row = 0; row < 3; ++row)
-          if (b.labels[row * 5] >= 0) ++seen[std::size_t(b.tokens[row * 5] / 5)];
+        const WidenedBatch w = widened(b);
+        for (std::size_t row = 0; row < 3; ++row) {
+          EXPECT_EQ(b.sources[row], w.labels[row * 5] >= 0 ? 0 : -1);
+          if (w.labels[row * 5] >= 0) ++seen[std::size_t(w.tokens[row * 5] / 5)];
+        }
       }
     }
     EXPECT_EQ(valid, expected * 5);
@@ -164,18 +200,18 @@ TEST(Samples, ImpossibleWishesAreErrors) {
   TemporaryFolder folder;
   write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3, 4, 5});
   const TokenSource source({folder / "a.bin"}, {DType::u16}, 10);
-  EXPECT_HAS(error_of([&] { SampleSet(source, {5, true, 1, -1}); }), "holds 5 tokens, fewer than one sample of 5 + 1");
-  EXPECT_EQ(SampleSet(source, {4, true, 1, -1}).count(), 1);
-  EXPECT_HAS(error_of([&] { SampleSet(source, {0, true, 1, -1}); }), "at least 1");
+  EXPECT_HAS(error_of([&] { SampleSet(source, {5, true, 1, {}}); }), "holds 5 tokens, fewer than one sample of 5 + 1");
+  EXPECT_EQ(SampleSet(source, {4, true, 1, {}}).count(), 1);
+  EXPECT_HAS(error_of([&] { SampleSet(source, {0, true, 1, {}}); }), "at least 1");
   HostBatch b;
-  EXPECT_HAS(error_of([&] { make_batch(SampleSet(source, {4, true, 1, -1}), {1, 1, 2, 2}, 0, 0, b); }), "rank 2 of 2");
+  EXPECT_HAS(error_of([&] { make_batch(SampleSet(source, {4, true, 1, {}}), {1, 1, 2, 2}, 0, 0, b); }), "rank 2 of 2");
   DataConfig config;
   config.documents = true;
   EXPECT_HAS(error_of([&] { sample_options(config, source, 4, true); }), "data.document_token");
   config.document_token = 10;
   EXPECT_HAS(error_of([&] { sample_options(config, source, 4, true); }), "vocabulary of 10");
   config.document_token = 9;
-  EXPECT_EQ(sample_options(config, source, 4, true).document_token, 9);
+  EXPECT_EQ(sample_options(config, source, 4, true).documents.token, 9);
 }
 
 }  // namespace
