@@ -37,16 +37,16 @@ Window window(const char* name, const Tensor& t, DType dtype, const AttentionSha
 }
 
 Arguments arguments(Provider provider, bool backward, const AttentionOptions& options, const Tensor& q, const Tensor& k,
-                    const Tensor& v, const Tensor& document_start, const Tensor& workspace, const Tensor& out,
+                    const Tensor& v, const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out,
                     const Tensor& lse) {
   Arguments a;
   a.shape = shape_of(q, k);
   a.dtype = q.dtype();
   a.options = options;
   const AttentionShape& s = a.shape;
-  check(has_provider(provider, s, a.dtype, bool(document_start)),
+  check(has_provider(provider, s, a.dtype, bool(documents)),
         "attention: provider {} cannot do {} heads of {} in {}{} on this device or in this build", int(provider),
-        s.heads, s.head_size, name_of(a.dtype), document_start ? " with documents" : "");
+        s.heads, s.head_size, name_of(a.dtype), documents ? " with documents" : "");
   a.q = window("q", q, a.dtype, s, s.heads);
   a.k = window("k", k, a.dtype, s, s.kv_heads);
   a.v = window("v", v, a.dtype, s, s.kv_heads);
@@ -54,16 +54,16 @@ Arguments arguments(Provider provider, bool backward, const AttentionOptions& op
   expect(kOp, "lse", lse, DType::f32, {s.batch, s.heads, s.sequence});
   expect_dense(kOp, "lse", lse);
   a.lse = lse.as<float>();
-  if (document_start) {
-    expect(kOp, "document_start", document_start, DType::i32, {s.batch, s.sequence});
-    expect_dense(kOp, "document_start", document_start);
-    a.document_start = document_start.as<std::int32_t>();
+  if (documents) {
+    expect(kOp, "document_start", documents.start, DType::i32, {s.batch, s.sequence});
+    expect_dense(kOp, "document_start", documents.start);
+    a.document_start = documents.start.as<std::int32_t>();
+    a.bucket = documents.bucket;
+    if (a.bucket) a.tables = documents.tables.data();
   }
-  const std::int64_t wanted = workspace_of(provider, s, backward, options);
   a.workspace_bytes = workspace ? workspace.bytes() : 0;
   if (workspace) expect_dense(kOp, "workspace", workspace);
-  check(a.workspace_bytes >= wanted, "attention: workspace of {} bytes, {} needed; ask attention_workspace()",
-        a.workspace_bytes, wanted);
+  expect_room(a, provider == Provider::cudnn ? 0 : workspace_of(provider, s, backward, options));
   a.workspace = workspace.data();
   return a;
 }
@@ -79,17 +79,22 @@ bool has_provider(Provider provider, [[maybe_unused]] const AttentionShape& shap
       return !device_info().is_gpu;
     case Provider::cudnn:
 #if defined(MYLOS_CUDNN)
-      return device_info().is_gpu && !documents && cudnn::supports(shape, dtype);
+      return device_info().is_gpu && cudnn::supports(shape, dtype);
 #endif
       break;
   }
   return false;
 }
 
-Provider default_provider(const AttentionShape& shape, DType dtype, bool documents) {
-  for (const Provider fast : {Provider::cpu, Provider::cudnn})
-    if (has_provider(fast, shape, dtype, documents)) return fast;
-  return Provider::portable;
+void expect_room(const Arguments& a, std::int64_t bytes) {
+  check(a.workspace_bytes >= bytes, "attention: workspace of {} bytes, {} needed; ask attention_workspace()",
+        a.workspace_bytes, bytes);
+}
+
+Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents) {
+  if (has_provider(Provider::cpu, shape, dtype, bool(documents))) return Provider::cpu;
+  const bool tables = !documents || documents.bucket;
+  return tables && has_provider(Provider::cudnn, shape, dtype, bool(documents)) ? Provider::cudnn : Provider::portable;
 }
 
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
@@ -108,8 +113,8 @@ std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool b
 }
 
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
-  const Arguments a = arguments(provider, false, {}, q, k, v, document_start, workspace, out, lse);
+                  const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
+  const Arguments a = arguments(provider, false, {}, q, k, v, documents, workspace, out, lse);
   switch (provider) {
     case Provider::cpu:
       return cpu::forward(stream, a);
@@ -123,10 +128,10 @@ void forward_with(Provider provider, const Stream& stream, const Tensor& q, cons
 }
 
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                   const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
+                   const AttentionDocuments& documents, const Tensor& out, const Tensor& lse, const Tensor& dout,
                    const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                    const AttentionOptions& options) {
-  Arguments a = arguments(provider, true, options, q, k, v, document_start, workspace, out, lse);
+  Arguments a = arguments(provider, true, options, q, k, v, documents, workspace, out, lse);
   const AttentionShape& s = a.shape;
   a.dout = window("dout", dout, a.dtype, s, s.heads);
   a.dq = window("dq", dq, a.dtype, s, s.heads);
@@ -148,33 +153,34 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
 
 namespace {
 
-attention::Provider provider_for(const Tensor& q, const Tensor& k, const Tensor& document_start) {
-  return attention::default_provider(attention::shape_of(q, k), q.dtype(), bool(document_start));
+attention::Provider provider_for(const Tensor& q, const Tensor& k, const AttentionDocuments& documents) {
+  return attention::default_provider(attention::shape_of(q, k), q.dtype(), documents);
 }
 
 }  // namespace
 
 std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward,
                                  const AttentionOptions& options) {
-  // Enough for either: whether a batch has documents is known only when it comes.
-  std::int64_t bytes = 0;
-  for (const bool documents : {false, true})
-    bytes = std::max(
-        bytes, attention::workspace_of(attention::default_provider(shape, dtype, documents), shape, backward, options));
-  return bytes;
+  using attention::Provider;
+  const Provider provider = attention::default_provider(shape, dtype, {});
+  const std::int64_t bytes = attention::workspace_of(provider, shape, backward, options);
+  if (provider != Provider::cudnn || !options.documents) return bytes;
+  // A batch may come without a bucket.
+  return std::max(bytes, attention::workspace_of(Provider::portable, shape, backward, options));
 }
 
 void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse) {
-  attention::forward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, workspace, out, lse);
+                       const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out,
+                       const Tensor& lse) {
+  attention::forward_with(provider_for(q, k, documents), stream, q, k, v, documents, workspace, out, lse);
 }
 
 void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
+                        const AttentionDocuments& documents, const Tensor& out, const Tensor& lse, const Tensor& dout,
                         const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                         const AttentionOptions& options) {
-  attention::backward_with(provider_for(q, k, document_start), stream, q, k, v, document_start, out, lse, dout,
-                           workspace, dq, dk, dv, options);
+  attention::backward_with(provider_for(q, k, documents), stream, q, k, v, documents, out, lse, dout, workspace, dq, dk,
+                           dv, options);
 }
 
 }  // namespace mylos::kernels

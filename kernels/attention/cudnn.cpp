@@ -1,11 +1,16 @@
-// Attention by cuDNN: causal, grouped-query heads, one document a sequence, bf16. A plan is built once for a shape with
-// its strides and kept for the life of the process.
+// Attention by cuDNN: causal, grouped-query heads, bf16; one document a sequence, or documents by classes of length in
+// ragged calls. Classes keep what a call does for its longest document near what each needs, and the workspace of the
+// deterministic backward pass, room x longest^2, near that of one document a sequence. A plan is built once for a shape
+// with its strides and kept for the life of the process.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "base/error.hpp"
 #include "kernels/attention/cudnn_plan.hpp"
+#include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
 
 namespace mylos::kernels::attention::cudnn {
@@ -18,6 +23,16 @@ PlanKey key_of(const Arguments& a, bool backward) {
   return key;
 }
 
+// Of documents of a class of length.
+PlanKey class_key(const PlanKey& whole, std::int64_t room, std::int64_t longest) {
+  PlanKey key = whole;
+  key.mask = Mask::documents;
+  if (key.backward) key.tokens = whole.shape.batch * whole.shape.sequence;
+  key.shape.batch = room;
+  key.shape.sequence = longest;
+  return key;
+}
+
 const Plan& plan_of(const PlanKey& key) {
   static std::mutex mutex;
   static std::map<PlanKey, std::unique_ptr<Plan>> plans;
@@ -27,13 +42,52 @@ const Plan& plan_of(const PlanKey& key) {
   return *plan;
 }
 
-void execute(const Stream& stream, const Arguments& a, bool backward) {
+Operands operands_of(const Arguments& a) {
+  return {.q = a.q.data,
+          .k = a.k.data,
+          .v = a.v.data,
+          .out = a.out.data,
+          .lse = a.lse,
+          .dout = a.dout.data,
+          .dq = a.dq.data,
+          .dk = a.dk.data,
+          .dv = a.dv.data};
+}
+
+void run_dense(const Stream& stream, const Arguments& a, bool backward) {
   const Plan& plan = plan_of(key_of(a, backward));
-  const std::int64_t wanted = plan.workspace();
-  check(a.workspace_bytes >= wanted, "attention: workspace of {} bytes, cuDNN needs {}", a.workspace_bytes, wanted);
-  plan.run(stream,
-           {a.q.data, a.k.data, a.v.data, a.out.data, a.lse, a.dout.data, a.dq.data, a.dk.data, a.dv.data, {}, {}, {}},
-           a.workspace);
+  expect_room(a, plan.workspace());
+  plan.run(stream, operands_of(a), a.workspace);
+}
+
+// One class after another: each call writes the rows of its own documents only.
+void run_documents(const Stream& stream, const Arguments& a, bool backward) {
+  check(bool(a.bucket), "attention: cuDNN takes documents with a bucket and tables; ask attention_bucket()");
+  const DocumentTables tables = tables_of(a.shape, a.bucket);
+  const PlanKey whole = key_of(a, backward);
+  for (std::size_t i = 0; i < (backward ? 8u : 4u); ++i)
+    check(whole.strides[i][0] == a.shape.sequence * whole.strides[i][1],
+          "attention: {} elements from row to row of {} tokens of {}; documents want rows without gaps between them",
+          whole.strides[i][0], a.shape.sequence, whole.strides[i][1]);
+  for (const DocumentClass& c : std::span(tables.classes).first(std::size_t(tables.count))) {
+    const Plan& plan = plan_of(class_key(whole, c.room, c.longest));
+    expect_room(a, plan.workspace());
+    char* const memory = static_cast<char*>(a.tables);
+    Operands o = operands_of(a);
+    o.lengths = memory + c.lengths;
+    for (std::size_t i = 0; i < plan.rows().size(); ++i) {
+      const auto width = std::find(tables.widths.begin(), tables.widths.end(), plan.rows()[i]);
+      check(width != tables.widths.end(),
+            "attention: a token of {} elements; documents want windows of a projection q|k|v or q|k, or dense tensors",
+            plan.rows()[i]);
+      o.offsets[i] = memory + c.offsets + (width - tables.widths.begin()) * (c.room + 1) * 8;
+    }
+    plan.run(stream, o, a.workspace);
+  }
+}
+
+void execute(const Stream& stream, const Arguments& a, bool backward) {
+  a.document_start == nullptr ? run_dense(stream, a, backward) : run_documents(stream, a, backward);
 }
 
 }  // namespace
@@ -49,7 +103,13 @@ std::int64_t workspace_bytes(const AttentionShape& s, bool backward, const Atten
   PlanKey key{.shape = s, .backward = backward, .deterministic = !backward || options.deterministic};
   key.strides = {fused, fused, fused, dense};
   if (backward) key.strides = {fused, fused, fused, dense, dense, fused, fused, fused};
-  return plan_of(key).workspace();
+  std::int64_t bytes = plan_of(key).workspace();
+  if (options.documents) {
+    const DocumentTables largest = tables_of(s, largest_bucket(s));
+    for (const DocumentClass& c : std::span(largest.classes).first(std::size_t(largest.count)))
+      bytes = std::max(bytes, plan_of(class_key(key, c.room, c.longest)).workspace());
+  }
+  return bytes;
 }
 
 void forward(const Stream& stream, const Arguments& a) { execute(stream, a, false); }

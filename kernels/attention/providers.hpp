@@ -25,10 +25,14 @@ struct Arguments {
   AttentionOptions options;
   Window q, k, v, out, dout, dq, dk, dv;
   const std::int32_t* document_start = nullptr;  // [B, S] or none
-  float* lse = nullptr;                          // [B, H, S]
+  AttentionBucket bucket;                        // with tables, or none
+  void* tables = nullptr;
+  float* lse = nullptr;  // [B, H, S]
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;
 };
+
+void expect_room(const Arguments& a, std::int64_t bytes);  // of its workspace
 
 inline constexpr std::int64_t kMaxHeadSize = 256;
 
@@ -44,7 +48,8 @@ void forward(const Stream& stream, const Arguments& a);
 void backward(const Stream& stream, const Arguments& a);
 }  // namespace cpu
 
-// cudnn.cpp, with MYLOS_CUDNN: bf16, one document a sequence, head sizes up to 128; what the H200 trains with.
+// cudnn.cpp, with MYLOS_CUDNN: bf16, head sizes up to 128, documents with tables or none; what the H200 trains with. With
+// documents lse is [T, H].
 namespace cudnn {
 bool supports(const AttentionShape& shape, DType dtype);
 std::int64_t workspace_bytes(const AttentionShape& shape, bool backward, const AttentionOptions& options);
@@ -55,13 +60,13 @@ void backward(const Stream& stream, const Arguments& a);
 // The op as the public header states it, by a named provider instead of the default one.
 enum class Provider { portable, cpu, cudnn };
 bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents);
-Provider default_provider(const AttentionShape& shape, DType dtype, bool documents);
+Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents);
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
                           const AttentionOptions& options = {});
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& document_start, const Tensor& workspace, const Tensor& out, const Tensor& lse);
+                  const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out, const Tensor& lse);
 void backward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
-                   const Tensor& document_start, const Tensor& out, const Tensor& lse, const Tensor& dout,
+                   const AttentionDocuments& documents, const Tensor& out, const Tensor& lse, const Tensor& dout,
                    const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                    const AttentionOptions& options = {});
 

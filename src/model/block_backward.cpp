@@ -49,9 +49,9 @@ void attention_backward(const BlockContext& c, const BlockParameters& w, const B
   const Heads in = heads_of(c, b.qkv, b.qk), out = heads_of(c, s.qkv_gradient, Tensor());
   {
     const Region region(c.stream, "backward", "attention");
-    kernels::attention_backward(c.stream, in.q, in.k, in.v, c.batch.document_start, b.attention.reshape({B, S, H, h}),
-                                b.lse, s.attention_gradient.reshape({B, S, H, h}), s.attention_backward, out.q, out.k,
-                                out.v, {.deterministic = c.execution.deterministic});
+    kernels::attention_backward(c.stream, in.q, in.k, in.v, c.batch.documents, b.attention.reshape({B, S, H, h}), b.lse,
+                                s.attention_gradient.reshape({B, S, H, h}), s.attention_backward, out.q, out.k, out.v,
+                                {.deterministic = c.execution.deterministic});
   }
   {
     const Region region(c.stream, "backward", "rope");

@@ -43,8 +43,7 @@ void attend(const BlockContext& c, const BlockBuffers& b, const char* phase) {
   const Region region(c.stream, phase, "attention");
   const Heads in = heads_of(c, b.qkv, b.qk);
   const Tensor out = b.attention.reshape({c.execution.batch, c.execution.sequence, c.model.heads, c.model.head_size});
-  kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.document_start, c.shared.attention_forward, out,
-                             b.lse);
+  kernels::attention_forward(c.stream, in.q, in.k, in.v, c.batch.documents, c.shared.attention_forward, out, b.lse);
 }
 
 void norm(const BlockContext& c, const Tensor& x, const Tensor& w, const Tensor& h, const Tensor& rstd,

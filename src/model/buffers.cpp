@@ -97,8 +97,9 @@ void take_blocks(const Dims& d, const ModelConfig& model, const ExecutionConfig&
 void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionConfig& execution, Arena& arena,
                       Buffers& out) {
   const kernels::AttentionShape shape{d.B, d.S, d.H, d.K, d.h};
+  const kernels::AttentionOptions options{.deterministic = execution.deterministic, .documents = execution.documents};
   SharedMemory phases(arena);
-  out.attention_forward = bytes(arena, kernels::attention_workspace(shape, d.dtype, false));
+  out.attention_forward = bytes(arena, kernels::attention_workspace(shape, d.dtype, false, options));
   phases.next_phase();
   // Head.
   out.head_chunk = kernels::linear_cross_entropy_chunk(d.T, model.vocab);
@@ -117,8 +118,7 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
     out.h_gradient = arena.take(d.dtype, {d.T, d.D}, kWorkspace);
     beside_qkv.next_phase();
     out.attention_gradient = arena.take(d.dtype, {d.T, d.Q}, kWorkspace);
-    out.attention_backward =
-        bytes(arena, kernels::attention_workspace(shape, d.dtype, true, {.deterministic = execution.deterministic}));
+    out.attention_backward = bytes(arena, kernels::attention_workspace(shape, d.dtype, true, options));
     beside_qkv.close();
     phases.next_phase();
     out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, model.vocab));

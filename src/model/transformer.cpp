@@ -66,10 +66,10 @@ struct Transformer::Impl {
     const std::int64_t B = execution.batch, S = execution.sequence, T = B * S;
     expect("transformer", "tokens", batch.tokens, DType::i32, {B, S});
     expect("transformer", "positions", batch.positions, DType::i32, {B, S});
-    if (batch.document_start) expect("transformer", "document_start", batch.document_start, DType::i32, {B, S});
+    if (batch.documents) expect("transformer", "document_start", batch.documents.start, DType::i32, {B, S});
     if (with_labels) expect("transformer", "labels", batch.labels, DType::i32, {B, S});
     return {batch.tokens.reshape({T}), with_labels ? batch.labels.reshape({T}) : Tensor(), batch.positions.reshape({T}),
-            batch.document_start};
+            batch.documents};
   }
 
   BlockContext context(const Stream& stream, const Batch& flat) const {

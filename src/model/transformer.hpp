@@ -9,16 +9,18 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/attention/documents.hpp"
 #include "model/config.hpp"
 #include "model/parameters.hpp"
 #include "tensor/arena.hpp"
 
 namespace mylos::model {
 
-// One micro-batch on the device, [B, S] i32 each. A label below zero is ignored. document_start: see kernels/attention;
-// none means one document a sequence. Positions restart at documents.
+// One micro-batch on the device, [B, S] i32 each. A label below zero is ignored. documents: see
+// kernels/attention/documents.hpp; none means one document a sequence. Positions restart at documents.
 struct Batch {
-  Tensor tokens, labels, positions, document_start;
+  Tensor tokens, labels, positions;
+  kernels::AttentionDocuments documents;
 };
 
 class Transformer {

@@ -127,7 +127,8 @@ model::ExecutionConfig execution(const Config& c) {
           .storage = c.train.storage,
           .gradients = c.train.gradients,
           .training = true,
-          .deterministic = c.train.deterministic};
+          .deterministic = c.train.deterministic,
+          .documents = c.data.documents};
 }
 
 std::int64_t tokens_per_step(const Config& c) { return c.train.batch * c.train.accumulation * c.train.sequence; }

@@ -40,7 +40,7 @@ class Window {
     std::copy(text.end() - std::ptrdiff_t(used), text.end(), window.begin());
     put(stream, window, tokens_);
     put(stream, {std::int32_t(used) - 1}, last_);
-    model_.logits_at(stream, {.tokens = tokens_, .labels = {}, .positions = positions_, .document_start = {}}, last_,
+    model_.logits_at(stream, {.tokens = tokens_, .labels = {}, .positions = positions_, .documents = {}}, last_,
                      logits_);
     std::vector<float> out(static_cast<std::size_t>(logits_.size()));
     download(stream, logits_, out.data(), logits_.bytes());
@@ -107,6 +107,7 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
   model::ExecutionConfig execution = train::execution(file.config);
   execution.batch = 1;
   execution.training = false;
+  execution.documents = false;
   check(options.window >= 0, "the window is {}; it must be 1 or more tokens, or 0 for that of the training",
         options.window);
   if (options.window > 0) execution.sequence = options.window;

@@ -1,0 +1,104 @@
+#include "kernels/attention/documents.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.hpp"
+#include "kernels/attention/document_tables.hpp"
+#include "kernels/attention/providers.hpp"
+
+namespace mylos::kernels {
+namespace {
+
+// A class more would cost more launches than its longest document costs time.
+constexpr std::size_t kShortestClass = 6;
+
+std::int64_t longest_of(std::size_t c) { return std::int64_t(1) << c; }
+
+// The most documents of class c: what B rows of S tokens hold, and in the shortest class what keeps its workspace, room
+// for 64 x 64 scores a document, near that of the others.
+std::int64_t most_of(const AttentionShape& s, std::size_t c) {
+  if (c > kShortestClass) return s.batch * (s.sequence / (longest_of(c - 1) + 1));
+  return s.batch * std::min(s.sequence, std::max<std::int64_t>(64, s.sequence / 16));
+}
+
+}  // namespace
+
+void AttentionLengths::add(std::int64_t tokens) {
+  check(tokens >= 1 && tokens < (std::int64_t(1) << 31), "attention: a document of {} tokens; it has at least 1",
+        tokens);
+  ++counts_[std::size_t(std::bit_width(std::uint64_t(tokens - 1)))];
+}
+
+std::int64_t AttentionLengths::documents() const {
+  std::int64_t sum = 0;
+  for (const std::int64_t n : counts_) sum += n;
+  return sum;
+}
+
+AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const AttentionLengths& lengths,
+                                 const AttentionOptions&) {
+  AttentionBucket bucket;
+  check(lengths.documents() >= shape.batch, "attention: {} documents in {} rows; each row has at least one",
+        lengths.documents(), shape.batch);
+  bucket.whole = lengths.documents() == shape.batch;
+  if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return bucket;
+  std::int64_t few = 0;
+  for (std::size_t c = 0; c < kLengthClasses; ++c) {
+    few += lengths.of_class(c);
+    if (c < kShortestClass || few == 0) continue;
+    const std::int64_t most = most_of(shape, c), n = few;
+    few = 0;
+    if (c == kShortestClass && n > most) return {};
+    check(n <= most, "attention: {} documents of more than {} tokens; {} rows of {} hold {}", n, longest_of(c - 1),
+          shape.batch, shape.sequence, most);
+    bucket.room[c] = std::int32_t(std::min<std::int64_t>(most, std::int64_t(std::bit_ceil(std::uint64_t(n)))));
+  }
+  return bucket;
+}
+
+std::int64_t attention_document_tables(const AttentionShape& shape, DType dtype) {
+  if (!attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return 0;
+  return attention::tables_of(shape, attention::largest_bucket(shape)).bytes;
+}
+
+void attention_prepare_documents(const Stream& stream, const AttentionShape& shape,
+                                 const AttentionDocuments& documents) {
+  if (!documents || !documents.bucket) return;
+  expect("attention", "document_start", documents.start, DType::i32, {shape.batch, shape.sequence});
+  expect_dense("attention", "document_start", documents.start);
+  const attention::DocumentTables tables = attention::tables_of(shape, documents.bucket);
+  check(documents.tables && documents.tables.bytes() >= tables.bytes,
+        "attention: tables of documents have {} bytes, {} needed; ask attention_document_tables()",
+        documents.tables ? documents.tables.bytes() : 0, tables.bytes);
+  attention::write_tables(stream, shape, documents.start.as<std::int32_t>(), tables, documents.tables.data());
+}
+
+namespace attention {
+
+AttentionBucket largest_bucket(const AttentionShape& shape) {
+  AttentionBucket largest;
+  std::size_t c = kShortestClass;
+  do largest.room[c] = std::int32_t(most_of(shape, c));
+  while (longest_of(c++) < shape.sequence);
+  return largest;
+}
+
+DocumentTables tables_of(const AttentionShape& s, const AttentionBucket& bucket) {
+  DocumentTables t;
+  t.widths = {s.heads, (s.heads + 2 * s.kv_heads) * s.head_size, (s.heads + s.kv_heads) * s.head_size,
+              s.heads * s.head_size, s.kv_heads * s.head_size};
+  // What a vendor library reads stays aligned to a vector.
+  const auto take = [&](std::int64_t bytes) {
+    const std::int64_t at = t.bytes;
+    t.bytes += (bytes + 15) / 16 * 16;
+    return at;
+  };
+  for (std::size_t c = 0; c < kLengthClasses; ++c)
+    if (const std::int64_t room = bucket.room[c]; room > 0)
+      t.classes[std::size_t(t.count++)] = {longest_of(c), room, take(room * 4), take(kRowWidths * (room + 1) * 8)};
+  return t;
+}
+
+}  // namespace attention
+}  // namespace mylos::kernels
