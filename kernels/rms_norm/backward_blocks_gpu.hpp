@@ -1,5 +1,5 @@
-// Blocks of rows on a GPU: dx, and the block's part of dw [blocks, D]. By width, a team has a row, lanes of a warp have one,
-// or only dw is made. Not for use outside this folder.
+// Blocks of short or very wide rows on a GPU: dx, and the block's part of dw [blocks, D]. By width, lanes of a warp have a
+// row, or only dw is made. Not for use outside this folder.
 #pragma once
 
 #include "kernels/rms_norm/backward_rows.hpp"
@@ -8,70 +8,8 @@ namespace mylos::kernels::device {
 
 using Scratch = Kokkos::View<float*, Exec::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
-// dx and the block's part of dw on a GPU, a team a row: each thread keeps its columns of dw in registers over all rows of
-// the block. The next row is under way while this one's sum goes through the team; dx may be dy, as the rows are distinct.
-// Wider rows leave no registers for that.
-template <class T, class WT, int W, int kPacks>
-struct TeamBlock {
-  using Row = RowPointers<T, WT>;
-  static constexpr bool kReadsAhead = kPacks <= 2;
-
-  Operands<T, WT> o;
-  float* parts;
-
-  struct Columns {
-    typename Row::template Kept<W> kept[kPacks];
-
-    KOKKOS_FUNCTION void read(const Row& row, std::int64_t first, std::int64_t step, std::int64_t width) {
-      for (int j = 0; j < kPacks; ++j)
-        if (first + j * step < width) kept[j] = row.template read<W>(first + j * step);
-    }
-  };
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t b = member.league_rank(), blocks = member.league_size();
-    const std::int64_t first = std::int64_t(member.team_rank()) * W, step = std::int64_t(member.team_size()) * W;
-    const std::int64_t end = (b + 1) * o.rows / blocks;
-    std::int64_t r = b * o.rows / blocks;
-    Floats<W> sums[kPacks] = {};
-    Row row(o, r);  // there are no more blocks than rows
-    Columns now, ahead;
-    now.read(row, first, step, o.width);
-    while (true) {
-      Row next = row;
-      const bool more = ++r < end;
-      if (kReadsAhead && more) {
-        next = Row(o, r);
-        ahead.read(next, first, step, o.width);
-      }
-      float total = 0.0f;
-      for (int j = 0; j < kPacks; ++j)
-        if (first + j * step < o.width) total += row.dot(first + j * step, now.kept[j]);
-      member.team_reduce(Kokkos::Sum<float>(total));
-      const float common = row.common(total, o.width);
-      for (int j = 0; j < kPacks; ++j) {
-        if (first + j * step >= o.width) continue;
-        row.add_weight_gradient(now.kept[j], sums[j]);
-        row.write_dx(first + j * step, now.kept[j], common);
-      }
-      if (!more) break;
-      if constexpr (kReadsAhead) {
-        row = next;
-        now = ahead;
-      } else {
-        row = Row(o, r);
-        now.read(row, first, step, o.width);
-      }
-    }
-    for (int j = 0; j < kPacks; ++j) {
-      const std::int64_t i = first + j * step;
-      if (i < o.width) store(parts + b * o.width + i, sums[j]);
-    }
-  }
-};
-
-// The same for short rows: lanes of a warp a row, so that a team has many and needs no barrier between them. Its threads
-// add up their parts of dw at the end.
+// dx and the block's part of dw for short rows: lanes of a warp a row, so that a team has many and needs no barrier between
+// them. Its threads add up their parts of dw at the end.
 template <class T, class WT, int W, int kPacks>
 struct LaneBlock {
   Operands<T, WT> o;

@@ -24,21 +24,25 @@ struct RowPointers {
   const WT* w;
   float rstd;
 
-  KOKKOS_FUNCTION RowPointers(const Operands<T, WT>& o, std::int64_t r)
+  KOKKOS_FUNCTION RowPointers(const Operands<T, WT>& o, std::int64_t r) : RowPointers(o, r, o.rstd[r]) {}
+  KOKKOS_FUNCTION RowPointers(const Operands<T, WT>& o, std::int64_t r, float scale)
       : dy(o.dy.row(r)),
         x(o.x.row(r)),
         dresidual(o.with_residual ? o.dresidual.row(r) : nullptr),
         dx(o.dx.row(r)),
         w(o.w),
-        rstd(o.rstd[r]) {}
+        rstd(scale) {}
 
-  // The part of sum(dy·w·x) of the W elements from i, given those of dy and x.
+  // The part of sum(dy·w·x) of W elements, given those of w, dy and x.
   template <int W>
-  MYLOS_FUNCTION float dot(std::int64_t i, const Floats<W>& d, const Floats<W>& v) const {
-    const Floats<W> weight = load<W>(w + i);
+  static MYLOS_FUNCTION float dot(const Floats<W>& weight, const Floats<W>& d, const Floats<W>& v) {
     float s = 0.0f;
     for (int k = 0; k < W; ++k) s += d.v[k] * weight.v[k] * v.v[k];
     return s;
+  }
+  template <int W>
+  MYLOS_FUNCTION float dot(std::int64_t i, const Floats<W>& d, const Floats<W>& v) const {
+    return dot(load<W>(w + i), d, v);
   }
   // sums += dy·x·rstd
   template <int W>
@@ -47,9 +51,13 @@ struct RowPointers {
   }
   // common = rstd²·mean(dy·w·x), g: dresidual or zeros
   template <int W>
-  MYLOS_FUNCTION void write_dx(std::int64_t i, const Floats<W>& d, const Floats<W>& v, Floats<W> g,
+  MYLOS_FUNCTION void write_dx(std::int64_t i, const Floats<W>& d, const Floats<W>& v, const Floats<W>& g,
                                float common) const {
-    const Floats<W> weight = load<W>(w + i);
+    write_dx(i, load<W>(w + i), d, v, g, common);
+  }
+  template <int W>
+  MYLOS_FUNCTION void write_dx(std::int64_t i, const Floats<W>& weight, const Floats<W>& d, const Floats<W>& v,
+                               Floats<W> g, float common) const {
     for (int k = 0; k < W; ++k) g.v[k] += rstd * (d.v[k] * weight.v[k] - v.v[k] * common);
     store(dx + i, g);
   }

@@ -3,15 +3,15 @@
 // rows on a GPU.
 #include "kernels/detail/for_each.hpp"
 #include "kernels/rms_norm/backward_blocks_gpu.hpp"
+#include "kernels/rms_norm/backward_team_gpu.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"
 
 namespace mylos::kernels::device {
 namespace {
 
-// Blocks are what an H200's 132 multiprocessors run at a time, so that all end together: up to three teams each where a team
-// has a row, as its registers allow, and two where it has many.
-constexpr std::int64_t kGpuMultiprocessors = 132, kGpuBlocks = 3 * kGpuMultiprocessors,
-                       kGpuLaneBlocks = 2 * kGpuMultiprocessors;
+// Up to three teams a multiprocessor where a team has a row, as its registers and scratch memory allow, and two where it has
+// many.
+constexpr std::int64_t kGpuBlocks = 3 * kGpuMultiprocessors, kGpuLaneBlocks = 2 * kGpuMultiprocessors;
 constexpr std::int64_t kCpuBlocks = 64;
 
 std::int64_t rows_of(const Tensor& x) { return x.rank() == 3 ? x.extent(0) * x.extent(1) : x.extent(0); }
@@ -118,15 +118,6 @@ void combine(const Exec& exec, const CombineColumns<DW>& c) {
   }
 }
 
-// kTeams: how many a multiprocessor runs at a time. Returns how many blocks there are.
-template <int W, int kPacks, int kTeam, int kTeams, class T, class WT>
-std::int64_t launch_team_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks) {
-  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeam, kTeams>>;
-  blocks = std::min(blocks, kTeams * kGpuMultiprocessors);
-  Kokkos::parallel_for("mylos::rms_norm::backward", Policy(exec, int(blocks), kTeam),
-                       TeamBlock<T, WT, W, kPacks>{o, parts});
-  return blocks;
-}
 template <int W, int kPacks, class T, class WT>
 void launch_lane_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, int lanes) {
   using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<256, 2>>;
@@ -157,10 +148,10 @@ std::int64_t launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts
       }
       return blocks;
     }
-    if (packs <= 256) return launch_team_blocks<W, 1, 256, 3>(exec, o, parts, blocks);
-    if (packs <= 512) return launch_team_blocks<W, 2, 256, 2>(exec, o, parts, blocks);
-    if (packs <= 1024) return launch_team_blocks<W, 2, 512, 1>(exec, o, parts, blocks);
-    if (packs <= 2048) return launch_team_blocks<W, 4, 512, 1>(exec, o, parts, blocks);
+    if (packs <= 256) return launch_team_blocks<W, 256, 1, 4, 3>(exec, o, parts, blocks);
+    if (packs <= 512) return launch_team_blocks<W, 256, 2, 3, 2>(exec, o, parts, blocks);
+    if (packs <= 1024) return launch_team_blocks<W, 512, 2, 3, 1>(exec, o, parts, blocks);
+    if (packs <= 2048) return launch_team_blocks<W, 512, 4, 2, 1>(exec, o, parts, blocks);
   }
   int across = 1;
   while (across < 32 && across < packs) across *= 2;

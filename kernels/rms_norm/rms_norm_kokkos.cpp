@@ -1,4 +1,4 @@
-#include "kernels/detail/rows.hpp"
+#include "kernels/rms_norm/forward_rows_gpu.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"
 
 namespace mylos::kernels::device {
@@ -6,80 +6,47 @@ namespace {
 
 std::int64_t rows_of(const Tensor& x) { return x.rank() == 3 ? x.extent(0) * x.extent(1) : x.extent(0); }
 
-// y = x·rstd·w. One function, so that forward, fused and recomputed rows are the same bits.
-template <int W, class T, class WT>
-MYLOS_FUNCTION void scale_row(const Words<W, T>& x, const WT* w, float rstd, T* y) {
-  Floats<W> v = to_floats(x);
-  const Floats<W> weight = load<W>(w);
-  for (int k = 0; k < W; ++k) v.v[k] = v.v[k] * rstd * weight.v[k];
-  store(y, v);
-}
-
-// x, or x + residual, read once and kept as it is stored: the norm is that of the rounded sum.
-template <class T, class WT, bool with_residual>
+template <class T, class WT, ForwardOp op>
 struct Forward {
-  RowsOf<T> x, residual, sum, y;
-  const WT* w;
-  float* rstd;
-  float eps;
-  std::int64_t width;
+  ForwardOperands<T, WT> o;
 
   template <class Row>
   KOKKOS_FUNCTION void operator()(const Row& row, std::int64_t r) const {
-    const T* a = x.row(r);
-    const T* b = with_residual ? residual.row(r) : nullptr;
-    T* s = with_residual ? sum.row(r) : nullptr;
-    T* to = y.row(r);
-    const WT* weight = w;
-    float* out = rstd;
-    const float count = float(width), epsilon = eps;
-    row.sum_and_use(
-        width,
-        [=](auto pack, std::int64_t i) {
-          constexpr int W = decltype(pack)::value;
-          if constexpr (with_residual) {
-            Floats<W> v = load<W>(a + i);
-            const Floats<W> u = load<W>(b + i);
-            for (int k = 0; k < W; ++k) v.v[k] += u.v[k];
-            return to_words<T>(v);
-          } else {
-            return load_words<W>(a + i);
-          }
-        },
-        [=](const auto& value) {
-          const auto v = to_floats(value);
-          float total = 0.0f;
-          for (const float element : v.v) total += element * element;
-          return total;
-        },
-        [=](float total) {
-          const float scale = 1.0f / Kokkos::sqrt(total / count + epsilon);
-          if (out != nullptr) row.once([=] { out[r] = scale; });
-          return scale;
-        },
-        [=](auto, std::int64_t i, const auto& value, float scale) {
-          if constexpr (with_residual) store_words(s + i, value);
-          scale_row(value, weight + i, scale, to + i);
-        });
-  }
-};
-
-template <class T, class WT>
-struct Apply {
-  RowsOf<T> x, y;
-  const WT* w;
-  const float* rstd;
-  std::int64_t width;
-
-  template <class Row>
-  KOKKOS_FUNCTION void operator()(const Row& row, std::int64_t r) const {
-    const T* from = x.row(r);
-    T* to = y.row(r);
-    const WT* weight = w;
-    const float scale = rstd[r];
-    row.load_and_use(
-        width, [=](auto pack, std::int64_t i) { return load_words<decltype(pack)::value>(from + i); },
-        [=](auto, std::int64_t i, const auto& value) { scale_row(value, weight + i, scale, to + i); });
+    constexpr bool kWithResidual = op == ForwardOp::residual_norm;
+    const T* x = o.x.row(r);
+    const T* residual = kWithResidual ? o.residual.row(r) : nullptr;
+    T* sum = kWithResidual ? o.sum.row(r) : nullptr;
+    T* y = o.y.row(r);
+    const WT* w = o.w;
+    const auto load_row = [=](auto pack, std::int64_t i) {
+      constexpr int W = decltype(pack)::value;
+      if constexpr (kWithResidual) {
+        return rounded_sum(load_words<W>(x + i), load_words<W>(residual + i));
+      } else {
+        return load_words<W>(x + i);
+      }
+    };
+    const auto use = [=](auto pack, std::int64_t i, const auto& value, float rstd) {
+      if constexpr (kWithResidual) store_words(sum + i, value);
+      scale_row(value, load<decltype(pack)::value>(w + i), rstd, y + i);
+    };
+    float* saved = o.rstd;
+    if constexpr (op == ForwardOp::apply) {
+      const float rstd = saved[r];
+      row.load_and_use(o.width, load_row,
+                       [=](auto pack, std::int64_t i, const auto& value) { use(pack, i, value, rstd); });
+    } else {
+      const std::int64_t width = o.width;
+      const float eps = o.eps;
+      row.sum_and_use(
+          width, load_row, [=](const auto& value) { return sum_of_squares(value); },
+          [=](float squares) {
+            const float rstd = rstd_of(squares, width, eps);
+            if (saved != nullptr) row.once([=] { saved[r] = rstd; });
+            return rstd;
+          },
+          use);
+    }
   }
 };
 
@@ -91,46 +58,53 @@ void with_types(const Tensor& x, const Tensor& w, const F& f) {
   f(bf16{}, bf16{});
 }
 
-template <int W>
-bool vector_rows(std::initializer_list<Tensor> tensors, std::int64_t width) {
-  bool ok = width % W == 0;
-  for (const Tensor& t : tensors) ok = ok && rows_aligned(t);
-  return ok;
+// Longer rows on a GPU are those of persistent teams, as far as their registers go. The order of a row's sum is that of
+// its team, so all three ops take the same.
+template <ForwardOp op, int W, class T, class WT>
+void launch(const Exec& exec, const char* label, const ForwardOperands<T, WT>& o, bool vector) {
+  if constexpr (kOnGpu) {
+    const std::int64_t packs = o.width / W;
+    if (vector && o.rows > 0 && packs > 32 * kKept && packs <= 2048) {
+      if (packs <= 256) return launch_forward_rows<op, W, 128, 128, 2, 2, 8>(exec, label, o);
+      if (packs <= 512) return launch_forward_rows<op, W, 256, 256, 2, 2, 4>(exec, label, o);
+      if (packs <= 1024) return launch_forward_rows<op, W, 512, 512, 2, 2, 2>(exec, label, o);
+      return launch_forward_rows<op, W, 512, 512, 4, 2, 1>(exec, label, o);
+    }
+  }
+  for_each_row<W>(exec, label, o.rows, o.width, vector, Forward<T, WT, op>{o});
+}
+
+// residual and sum, and for the forward passes rstd, may be none.
+template <ForwardOp op>
+void run(const Stream& stream, const char* label, const Tensor& x, const Tensor& residual, const Tensor& w, float eps,
+         const Tensor& sum, const Tensor& y, const Tensor& rstd) {
+  with_types(x, w, [&](auto type, auto weight_type) {
+    using T = decltype(type);
+    using WT = decltype(weight_type);
+    constexpr int W = pack_width<T, WT>;
+    const std::int64_t width = x.extent(-1);
+    bool vector = width % W == 0;
+    for (const Tensor& t : {x, residual, sum, y, w}) vector = vector && rows_aligned(t);
+    const ForwardOperands<T, WT> o{RowsOf<T>(x), RowsOf<T>(residual), RowsOf<T>(sum),
+                                   RowsOf<T>(y), w.as<WT>(),          rstd ? rstd.as<float>() : nullptr,
+                                   eps,          rows_of(x),          width};
+    launch<op, W>(exec_of(stream), label, o, vector);
+  });
 }
 
 }  // namespace
 
 void rms_norm_forward(const Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& w, float eps,
                       const Tensor& sum, const Tensor& y, const Tensor& rstd) {
-  with_types(x, w, [&](auto type, auto weight_type) {
-    using T = decltype(type);
-    using WT = decltype(weight_type);
-    constexpr int W = pack_width<T, WT>;
-    const std::int64_t width = x.extent(-1);
-    const auto launch = [&](auto with_residual) {
-      for_each_row<W>(exec_of(stream), residual ? "mylos::residual_rms_norm::forward" : "mylos::rms_norm::forward",
-                      rows_of(x), width, vector_rows<W>({x, residual, sum, y, w}, width),
-                      Forward<T, WT, decltype(with_residual)::value>{RowsOf<T>(x), RowsOf<T>(residual), RowsOf<T>(sum),
-                                                                     RowsOf<T>(y), w.as<WT>(),
-                                                                     rstd ? rstd.as<float>() : nullptr, eps, width});
-    };
-    if (residual) {
-      launch(std::true_type{});
-    } else {
-      launch(std::false_type{});
-    }
-  });
+  if (residual) {
+    run<ForwardOp::residual_norm>(stream, "mylos::residual_rms_norm::forward", x, residual, w, eps, sum, y, rstd);
+  } else {
+    run<ForwardOp::norm>(stream, "mylos::rms_norm::forward", x, {}, w, eps, {}, y, rstd);
+  }
 }
 
 void rms_norm_apply(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& rstd, const Tensor& y) {
-  with_types(x, w, [&](auto type, auto weight_type) {
-    using T = decltype(type);
-    using WT = decltype(weight_type);
-    constexpr int W = pack_width<T, WT>;
-    const std::int64_t width = x.extent(-1);
-    for_each_row<W>(exec_of(stream), "mylos::rms_norm::apply", rows_of(x), width, vector_rows<W>({x, y, w}, width),
-                    Apply<T, WT>{RowsOf<T>(x), RowsOf<T>(y), w.as<WT>(), rstd.as<float>(), width});
-  });
+  run<ForwardOp::apply>(stream, "mylos::rms_norm::apply", x, {}, w, 0.0f, {}, y, rstd);
 }
 
 }  // namespace mylos::kernels::device

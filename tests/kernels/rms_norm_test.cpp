@@ -57,25 +57,16 @@ struct Case {
 std::vector<Case> cases() {
   const DType f = DType::f32, b = DType::bf16;
   std::vector<Case> all;
-  for (auto [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 5},
-                                                                               {3, 7},
-                                                                               {5, 64},
-                                                                               {131, 128},
-                                                                               {67, 96},
-                                                                               {1100, 264},
-                                                                               {9, 768},
-                                                                               {9, 1000},
-                                                                               {3, 2048},
-                                                                               {411, 1536},
-                                                                               {3, 4096},
-                                                                               {2, 1031},
-                                                                               {5, 8192},
-                                                                               {3, 12288},
-                                                                               {2, 20000},
-                                                                               {1, 40000}})
+  for (auto [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {1, 5},    {3, 7},     {5, 64},     {131, 128}, {67, 96},   {1100, 264}, {9, 768},
+           {9, 1000}, {3, 2048},  {411, 1536}, {3, 4096},  {1, 4096},  {149, 2048}, {141, 8192},
+           {3, 4104}, {2, 16384}, {2, 1031},   {5, 8192},  {3, 12288}, {2, 20000},  {1, 40000}})
     for (auto [x, w, dw] : std::vector<std::tuple<DType, DType, DType>>{{f, f, f}, {b, b, f}, {b, f, f}, {b, b, b}})
       all.push_back({x, w, dw, rows, width});
-  all.push_back({b, b, f, 570, 1048});  // more rows than blocks of the backward pass
+  // Many rows for each team of a GPU, and not the same number for all.
+  all.push_back({b, b, f, 2501, 1048});
+  all.push_back({b, b, b, 1301, 4096});
+  all.push_back({f, f, f, 1301, 516});
   return all;
 }
 
@@ -162,10 +153,18 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
       EXPECT_TRUE(close(to_host(stream, dw.tensor), plus(g.dw, dw0), tolerance_of(c.dw)));
 
       const std::vector<std::uint8_t> first = raw_bytes(stream, dx.tensor);
+      if (with_residual) {
+        const DeviceTensor both = to_device(stream, dr, c.x);
+        k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, both.tensor, false, work.tensor,
+                             both.tensor, dw_set.tensor);
+        EXPECT_EQ(first, raw_bytes(stream, both.tensor)) << "in place of dresidual";
+      }
+      const std::vector<std::uint8_t> first_dw = raw_bytes(stream, dw_set.tensor);
       k::rms_norm_backward(stream, pdy.tensor, px.tensor, pw.tensor, rstd.tensor, dresidual, false, work.tensor,
                            pdy.tensor, dw_set.tensor);
       EXPECT_EQ(first, raw_bytes(stream, pdy.tensor)) << "in place of dy, and the same bits in the second run";
       EXPECT_TRUE(close(to_host(stream, dw_set.tensor), g.dw, tolerance_of(c.dw)));
+      if (with_residual) EXPECT_EQ(first_dw, raw_bytes(stream, dw_set.tensor));
     }
   }
 }
@@ -173,8 +172,8 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
 TEST(RmsNorm, HeadsOfAFusedProjection) {
   Stream stream;
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const auto& [tokens, heads, size, offset] :
-         std::vector<std::array<std::int64_t, 4>>{{5, 3, 64, 0}, {37, 4, 128, 0}, {2, 3, 10, 1}, {301, 2, 64, 1}}) {
+    for (const auto& [tokens, heads, size, offset] : std::vector<std::array<std::int64_t, 4>>{
+             {5, 3, 64, 0}, {37, 4, 128, 0}, {2, 3, 10, 1}, {301, 2, 64, 1}, {9, 2, 2048, 0}}) {
       SCOPED_TRACE(fmt::format("{} [{}, {}, {}] at {}", name_of(dtype), tokens, heads, size, offset));
       const HostTensor x = random_normal({tokens, heads * size}, test_seed() + 13).rounded(dtype);
       const HostTensor dy = random_normal({tokens, heads * size}, test_seed() + 14).rounded(dtype);
