@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "base/config.hpp"
 #include "base/config_text.hpp"
@@ -48,11 +49,19 @@ std::string toml_texts(const std::vector<std::string>& value) {
   return fmt::format("[{}]", join(parts, ", "));
 }
 
+std::string toml_reals(const std::vector<std::pair<std::string, double>>& value) {
+  std::vector<std::string> parts;
+  for (const auto& [name, number] : value) parts.push_back(fmt::format("{} = {}", name, toml_real(number)));
+  return fmt::format("{{{}}}", join(parts, ", "));
+}
+
 namespace {
 
-class Lister final : public ConfigBinder {
+// prefix: of the keys of a table.
+class Lister : public ConfigBinder {
  public:
-  Lister(const char* section, std::vector<ConfigKey>& keys) : section_(section), keys_(keys) {}
+  Lister(const char* section, std::string prefix, std::vector<ConfigKey>& keys)
+      : section_(section), prefix_(std::move(prefix)), keys_(keys) {}
   void integer(const char* key, std::int64_t& value, std::int64_t low, std::int64_t high, const char* help) override {
     const bool open = high == std::numeric_limits<std::int64_t>::max();
     add(key, "integer", fmt::format("{}", value),
@@ -72,6 +81,15 @@ class Lister final : public ConfigBinder {
   void texts(const char* key, std::vector<std::string>& value, const char* help) override {
     add(key, "list of text", toml_texts(value), "", help);
   }
+  void reals(const char* key, std::vector<std::pair<std::string, double>>& value, double low, double high,
+             const char* help) override {
+    add(key, "real of each name", toml_reals(value),
+        std::isinf(high) ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high), help);
+  }
+  void tables(const char* key, ConfigTables& value, const char*) override {
+    Lister inner(section_, fmt::format("{}{}{}.", prefix_, key, value.named() ? ".NAME" : "[]"), keys_);
+    value.bind_default(inner);
+  }
   void index_of(const char* key, int& value, const std::vector<const char*>& names, const char* help) override {
     std::vector<std::string> quoted;
     for (const char* name : names) quoted.push_back(toml_text(name));
@@ -80,10 +98,37 @@ class Lister final : public ConfigBinder {
 
  private:
   void add(const char* key, const char* type, std::string value, std::string bounds, const char* help) {
-    keys_.push_back({section_, key, type, std::move(value), std::move(bounds), help});
+    keys_.push_back({section_, prefix_ + key, type, std::move(value), std::move(bounds), help});
   }
+
+ protected:
   const char* section_;
+  std::string prefix_;
   std::vector<ConfigKey>& keys_;
+};
+
+// The values as TOML: tables come after the plain keys of what they belong to.
+class Writer final : public Lister {
+ public:
+  explicit Writer(std::string path) : Lister("", "", keys_of_this_), path_(std::move(path)) {}
+
+  void tables(const char* key, ConfigTables& value, const char*) override {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      Writer inner(fmt::format("{}.{}{}", path_, key, value.named() ? "." + value.name(i) : ""));
+      value.bind(i, inner);
+      const std::string head = value.named() ? fmt::format("[{}]", inner.path_) : fmt::format("[[{}]]", inner.path_);
+      tail_ += fmt::format("\n{}\n{}", head, inner.text());
+    }
+  }
+  std::string text() const {
+    std::string out;
+    for (const ConfigKey& key : keys_of_this_) out += fmt::format("{} = {}\n", key.key, key.default_value);
+    return out + tail_;
+  }
+
+ private:
+  std::string path_, tail_;
+  std::vector<ConfigKey> keys_of_this_;
 };
 
 }  // namespace
@@ -91,7 +136,7 @@ class Lister final : public ConfigBinder {
 std::vector<ConfigKey> list_config(const std::vector<ConfigSection>& sections) {
   std::vector<ConfigKey> keys;
   for (const ConfigSection& section : sections) {
-    Lister lister(section.name, keys);
+    Lister lister(section.name, "", keys);
     section.bind(lister);
   }
   return keys;
@@ -100,11 +145,9 @@ std::vector<ConfigKey> list_config(const std::vector<ConfigSection>& sections) {
 std::string write_config(const std::vector<ConfigSection>& sections) {
   std::string out;
   for (const ConfigSection& section : sections) {
-    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section.name);
-    std::vector<ConfigKey> keys;
-    Lister lister(section.name, keys);
-    section.bind(lister);
-    for (const ConfigKey& key : keys) out += fmt::format("{} = {}\n", key.key, key.default_value);
+    Writer writer(section.name);
+    section.bind(writer);
+    out += fmt::format("{}[{}]\n{}", out.empty() ? "" : "\n", section.name, writer.text());
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mylos {
@@ -9,6 +10,7 @@ namespace mylos {
 std::string toml_text(const std::string& value);
 std::string toml_real(double value);
 std::string toml_texts(const std::vector<std::string>& value);
+std::string toml_reals(const std::vector<std::pair<std::string, double>>& value);  // names are bare keys
 
 // toml++ limits how deep values nest, but not keys: one of very many dots ends the stack, so it is refused unparsed.
 void check_toml_keys(const std::string& text, const std::string& name);

@@ -12,11 +12,10 @@ bool by_index(const TokenFile& file, const DocumentRule& rule) { return rule.ind
 
 }  // namespace
 
-DocumentRule document_rule(const DataConfig& config, const TokenSource& source) {
-  if (config.document_token >= 0) {
-    check(config.document_token < source.vocab(), "data.document_token {} is not below the vocabulary of {}",
-          config.document_token, source.vocab());
-    return {config.document_token, false};
+DocumentRule document_rule(std::int64_t stated, const TokenSource& source) {
+  if (stated >= 0) {
+    check(stated < source.vocab(), "data.document_token {} is not below the vocabulary of {}", stated, source.vocab());
+    return {stated, false};
   }
   DocumentRule rule;
   const TokenFile* named_by = nullptr;

@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "data/config.hpp"
 #include "data/token_source.hpp"
 
 namespace mylos::data {
@@ -21,9 +20,9 @@ struct DocumentRule {
   bool any() const { return token >= 0 || index; }
 };
 
-// data.document_token, for all files; else the index of files that have one and end_of_text of the other files' sidecars.
-// An Error when a file has neither.
-DocumentRule document_rule(const DataConfig& config, const TokenSource& source);
+// stated >= 0 (data.document_token): for all files; else the index of files that have one and end_of_text of the other
+// files' sidecars. An Error when a file has neither.
+DocumentRule document_rule(std::int64_t stated, const TokenSource& source);
 
 // Sets the bit of each token of 1 .. count - 1 that begins a document, of tokens first .. first + count - 1, which lie in
 // `tokens` as elements of dtype.

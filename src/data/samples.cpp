@@ -9,7 +9,8 @@ namespace mylos::data {
 
 SampleOptions sample_options(const DataConfig& config, const TokenSource& source, std::int64_t sequence, bool shuffle) {
   SampleOptions options{sequence, shuffle, std::uint64_t(config.seed), {}, config.packing};
-  if (config.documents || config.packing == Packing::best_fit) options.documents = document_rule(config, source);
+  if (config.documents || config.packing == Packing::best_fit)
+    options.documents = document_rule(config.document_token, source);
   return options;
 }
 

@@ -40,6 +40,37 @@ struct Things {
   }
 };
 
+// Tables below a section: some with names, some in a list.
+struct Animal {
+  double weight = -1;
+  std::vector<std::string> food;
+};
+void bind(ConfigBinder& k, Animal& a) {
+  k.real("weight", a.weight, -1, std::numeric_limits<double>::infinity(), "in kg");
+  k.texts("food", a.food, "what it eats");
+}
+struct Visit {
+  std::int64_t day = 0;
+  std::vector<std::pair<std::string, double>> doses;
+};
+void bind(ConfigBinder& k, Visit& v) {
+  k.integer("day", v.day, 0, 365, "of the year");
+  k.reals("doses", v.doses, 0, 10, "mg of each drug");
+}
+struct Zoo {
+  std::string name = "zoo";
+  std::vector<std::pair<std::string, Animal>> animals;
+  std::vector<Visit> visits;
+
+  std::vector<ConfigSection> sections() {
+    return {{"zoo", "animals", [this](ConfigBinder& k) {
+               k.text("name", name, "of the zoo");
+               k.named("animals", animals, "those that live there");
+               k.list("visits", visits, "of the vet");
+             }}};
+  }
+};
+
 class Config : public ::testing::Test {
  protected:
   Config() : folder_(std::filesystem::temp_directory_path() / ("mylos_config_" + std::to_string(::getpid()))) {
@@ -56,6 +87,16 @@ class Config : public ::testing::Test {
     try {
       Things t;
       read_config(text.empty() ? "" : file("c.toml", text), overrides, t.sections());
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  std::string zoo_error(const std::string& text, const std::vector<std::string>& overrides = {}) {
+    try {
+      Zoo z;
+      read_config(text.empty() ? "" : file("zoo.toml", text), overrides, z.sections());
     } catch (const Error& e) {
       return e.what();
     }
@@ -197,6 +238,67 @@ TEST_F(Config, ListsEveryKey) {
   EXPECT_EQ(keys[1].default_value, "0.001");
   EXPECT_EQ(keys[5].bounds, "\"dense\", \"moe\"");
   EXPECT_EQ(keys[6].bounds, "at least 1");
+}
+
+TEST_F(Config, TablesWithNamesAndInLists) {
+  Zoo z;
+  read_config(file("z.toml",
+                   "[zoo]\nname = \"a\"\n[zoo.animals.yak]\nweight = 500\n[zoo.animals.ant-2]\nfood = \"crumbs\"\n"
+                   "[[zoo.visits]]\nday = 3\ndoses = {b = 1, a = 0.5}\n[[zoo.visits]]\n"),
+              {"zoo.animals.yak.food=hay", "zoo.animals.bee.weight=1e-4", "zoo.animals.bee.food=[]"}, z.sections());
+  ASSERT_EQ(z.animals.size(), 3u);
+  EXPECT_EQ(z.animals[0].first, "ant-2");
+  EXPECT_EQ(z.animals[0].second.weight, -1);
+  EXPECT_EQ(z.animals[0].second.food, (std::vector<std::string>{"crumbs"}));
+  EXPECT_EQ(z.animals[1].first, "bee");
+  EXPECT_EQ(z.animals[1].second.weight, 1e-4);
+  EXPECT_EQ(z.animals[2].second.weight, 500);
+  EXPECT_EQ(z.animals[2].second.food, (std::vector<std::string>{"hay"}));
+  ASSERT_EQ(z.visits.size(), 2u);
+  EXPECT_EQ(z.visits[0].day, 3);
+  EXPECT_EQ(z.visits[0].doses, (std::vector<std::pair<std::string, double>>{{"a", 0.5}, {"b", 1.0}}));
+  EXPECT_TRUE(z.visits[1].doses.empty());
+
+  Zoo back;
+  const std::string text = write_config(z.sections());
+  read_config(file("w.toml", text), {}, back.sections());
+  EXPECT_EQ(write_config(back.sections()), text);
+  EXPECT_EQ(back.animals.size(), 3u);
+  EXPECT_EQ(back.visits[0].doses, z.visits[0].doses);
+  Zoo none;
+  EXPECT_EQ(write_config(none.sections()), "[zoo]\nname = \"zoo\"\n");
+
+  const auto keys = list_config(z.sections());
+  ASSERT_EQ(keys.size(), 5u);
+  EXPECT_EQ(keys[1].key, "animals.NAME.weight");
+  EXPECT_EQ(keys[1].default_value, "-1.0") << "of a new one";
+  EXPECT_EQ(keys[4].key, "visits[].doses");
+}
+
+TEST_F(Config, TablesOfAnIncludedFileAreMerged) {
+  file("base.toml", "[zoo.animals.yak]\nweight = 1\n[zoo.animals.bee]\nweight = 2\n");
+  Zoo z;
+  read_config(file("top.toml", "include = \"base.toml\"\n[zoo.animals.yak]\nweight = 3\n"), {}, z.sections());
+  ASSERT_EQ(z.animals.size(), 2u);
+  EXPECT_EQ(z.animals[1].second.weight, 3);
+}
+
+TEST_F(Config, ErrorsInTablesNameTheirKey) {
+  EXPECT_HAS(zoo_error("[zoo.animals.yak]\nwieght = 1\n"),
+             "zoo.toml:2: unknown key zoo.animals.yak.wieght; did you mean zoo.animals.yak.weight?");
+  EXPECT_HAS(zoo_error("[zoo.animal.yak]\n"), "unknown key zoo.animal; did you mean zoo.animals?");
+  EXPECT_HAS(zoo_error("[zoo]\nanimals = 3\n"), "must be tables [zoo.animals.NAME], but is the integer 3");
+  EXPECT_HAS(zoo_error("[zoo.animals]\nyak = 3\n"), "zoo.animals.yak must be a table");
+  EXPECT_HAS(zoo_error("[zoo.animals.\"a b\"]\n"), "'a b' is no name");
+  EXPECT_HAS(zoo_error("[zoo.visits]\nday = 3\n"), "zoo.visits must be a list of tables [[zoo.visits]]");
+  EXPECT_HAS(zoo_error("[[zoo.visits]]\n[[zoo.visits]]\nday = 400\n"), "zoo.visits[1].day is 400");
+  EXPECT_HAS(zoo_error("[[zoo.visits]]\ndoses = {a = 11}\n"), "zoo.visits[0].doses.a is 11; it must be at most 10");
+  EXPECT_HAS(zoo_error("[[zoo.visits]]\ndoses = {a = true}\n"), "doses.a must be a real number");
+  EXPECT_HAS(zoo_error("[[zoo.visits]]\ndoses = [1]\n"), "a table of names and real numbers");
+  EXPECT_HAS(zoo_error("", {"zoo.animals.yak.wight=1"}), "did you mean zoo.animals.yak.weight?");
+  EXPECT_HAS(zoo_error("", {"zoo.name.yak.weight=1"}), "section.key");
+  EXPECT_HAS(zoo_error("", {"zoo.animals..weight=1"}), "section.key");
+  EXPECT_HAS(zoo_error("[zoo]\nanimals = 3\n", {"zoo.animals.yak.weight=1"}), "'animals' is a value");
 }
 
 }  // namespace
