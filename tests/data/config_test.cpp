@@ -36,6 +36,47 @@ TEST(DataConfig, ReadsItsKeysAndWritesThemBack) {
   EXPECT_EQ(write_config(sections(again)), write_config(sections(c)));
 }
 
+TEST(DataConfig, ReadsSourcesAndPhases) {
+  DataConfig c;
+  test::TemporaryFolder folder;
+  read_config(test::write_bytes(folder / "mix.toml", R"(
+[data]
+packing = "best_fit"
+format = "llmc"
+document_token = 3
+[data.sources.web]
+files = ["web-*.bin"]
+weight = 2
+[data.sources.books]
+files = "books.bin"
+weight = 1
+format = "raw"
+validation = "books-validation.bin"
+document_token = 4
+[[data.phases]]
+start_step = 1000
+weights = {books = 1.0}
+learning_rate = 0.5
+)"),
+              {"data.sources.web.weight=3"}, sections(c));
+  EXPECT_EQ(c.packing, Packing::best_fit);
+  const auto sources = training_sources(c);
+  ASSERT_EQ(sources.size(), 2u);
+  EXPECT_EQ(sources[0].first, "books");
+  EXPECT_EQ(declared_format(sources[0].second).container, Container::raw);
+  EXPECT_EQ(declared_format(sources[1].second).container, Container::llmc)
+      << "what a source leaves open is said for all";
+  EXPECT_EQ(sources[0].second.document_token, 4);
+  EXPECT_EQ(sources[1].second.document_token, 3);
+  EXPECT_EQ(sources[1].second.weight, 3);
+  EXPECT_EQ(c.phases.at(0).learning_rate, 0.5);
+  EXPECT_EQ(validation_sources(c).at(0).second.files, (std::vector<std::string>{"books-validation.bin"}));
+  EXPECT_EQ(patterns_of(c), (std::vector<std::string>{"books.bin", "books-validation.bin", "web-*.bin"}));
+  DataConfig again;
+  read_config(test::write_bytes(folder / "resolved.toml", write_config(sections(c))), {}, sections(again));
+  EXPECT_EQ(write_config(sections(again)), write_config(sections(c)));
+}
+
 TEST(DataConfig, DtypeComesFromTheSidecarUnlessStated) { EXPECT_EQ(declared_format(DataConfig{}).dtype, std::nullopt); }
 
 TEST(DataConfig, EveryFormat) {
