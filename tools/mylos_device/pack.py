@@ -53,7 +53,8 @@ def pack(build: Path, dest: Path, only: str) -> int:
         shutil.copy2(Path(path).resolve(), dest / "lib" / name)
     copy_sources(source, dest / "source")
     (dest / "share/mylos").mkdir(parents=True)
-    shutil.copy2(source / "tools/tokenizer.py", dest / "share/mylos/tokenizer.py")  # where mylos looks for it
+    for script in ("tokenizer.py", "sentencepiece_model.py"):  # where mylos looks for them
+        shutil.copy2(source / "tools" / script, dest / "share/mylos" / script)
     size = sum(f.stat().st_size for f in dest.rglob("*") if f.is_file())
     print(f"{len(list((dest / 'bin').iterdir()))} programs and {len(libraries)} libraries in {dest}: {size / 2**20:.0f} MiB")
     return 0
