@@ -109,7 +109,7 @@ void tune(Bench& b, const char* name, const PlanKey& key, double load) {
   add("chosen", std::make_shared<Plan>(key), Plan::kChosen);
   try {
     const auto ranked = std::make_shared<Plan>(key, Plan::Candidates::all);
-    for (int i = 0; i < ranked->candidates(); ++i) add("ranked " + std::to_string(i), ranked, i);
+    for (int i = 0; i < ranked->candidates(); ++i) add(fmt::format("ranked {}", i), ranked, i);
   } catch (const Error& e) {
     fmt::print("  all ranked: {}\n", e.what());
   }

@@ -24,6 +24,8 @@ struct DocumentTables {
   std::int64_t bytes = 0;
 };
 DocumentTables tables_of(const AttentionShape& shape, const AttentionBucket& bucket);
+// What attention_bucket() gives where tables are used.
+AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths);
 // No bucket of the shape has more room in any class.
 AttentionBucket largest_bucket(const AttentionShape& shape);
 

@@ -38,23 +38,12 @@ std::int64_t AttentionLengths::documents() const {
 
 AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const AttentionLengths& lengths,
                                  const AttentionOptions&) {
-  AttentionBucket bucket;
   check(lengths.documents() >= shape.batch, "attention: {} documents in {} rows; each row has at least one",
         lengths.documents(), shape.batch);
+  AttentionBucket bucket;
   bucket.whole = lengths.documents() == shape.batch;
   if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return bucket;
-  std::int64_t few = 0;
-  for (std::size_t c = 0; c < kLengthClasses; ++c) {
-    few += lengths.of_class(c);
-    if (c < kShortestClass || few == 0) continue;
-    const std::int64_t most = most_of(shape, c), n = few;
-    few = 0;
-    if (c == kShortestClass && n > most) return {};
-    check(n <= most, "attention: {} documents of more than {} tokens; {} rows of {} hold {}", n, longest_of(c - 1),
-          shape.batch, shape.sequence, most);
-    bucket.room[c] = std::int32_t(std::min<std::int64_t>(most, std::int64_t(std::bit_ceil(std::uint64_t(n)))));
-  }
-  return bucket;
+  return attention::bucket_of(shape, lengths);
 }
 
 std::int64_t attention_document_tables(const AttentionShape& shape, DType dtype) {
@@ -75,6 +64,22 @@ void attention_prepare_documents(const Stream& stream, const AttentionShape& sha
 }
 
 namespace attention {
+
+AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths) {
+  AttentionBucket bucket;
+  std::int64_t n = 0;
+  for (std::size_t c = 0; c < kLengthClasses; ++c) {
+    n += lengths.of_class(c);
+    if (c < kShortestClass || n == 0) continue;
+    const std::int64_t most = most_of(shape, c);
+    if (c == kShortestClass && n > most) return {};
+    check(n <= most, "attention: {} documents of more than {} tokens; {} rows of {} hold {}", n, longest_of(c - 1),
+          shape.batch, shape.sequence, most);
+    bucket.room[c] = std::int32_t(std::min<std::int64_t>(most, std::int64_t(std::bit_ceil(std::uint64_t(n)))));
+    n = 0;
+  }
+  return bucket;
+}
 
 AttentionBucket largest_bucket(const AttentionShape& shape) {
   AttentionBucket largest;
