@@ -27,8 +27,7 @@ std::uint32_t token_at(const std::byte* row, DType dtype, std::int64_t t) {
 
 std::int64_t BatchBlock::begins() const { return aligned(batch * (sequence + 1) * size_of(dtype)); }
 std::int64_t BatchBlock::ignored() const { return begins() + aligned(batch * words() * 4); }
-std::int64_t BatchBlock::grad_scale() const { return ignored() + aligned(batch * words() * 4); }
-std::int64_t BatchBlock::bytes() const { return grad_scale() + kAlignment; }
+std::int64_t BatchBlock::bytes() const { return ignored() + aligned(batch * words() * 4); }
 
 void HostBatch::prepare(std::int64_t rows, std::int64_t length, DType type) {
   check(rows >= 1 && length >= 1 && (type == DType::u16 || type == DType::u32),
@@ -43,7 +42,17 @@ void HostBatch::prepare(std::int64_t rows, std::int64_t length, DType type) {
   std::memset(at(0), 0, std::size_t(now.bytes()));
   std::memset(at(now.ignored()), 0xff, std::size_t(batch * now.words() * 4));
   sources.assign(std::size_t(rows), -1);
-  valid_tokens = documents = longest = 0;
+  valid_tokens = 0;
+  row_labels.assign(std::size_t(rows), 0);
+  document_lengths.clear();
+}
+
+HostBatch::Memory::~Memory() {
+  try {
+    sent.wait();
+  } catch (const Error&) {
+    // The device is broken: whoever asks it for a result hears of that.
+  }
 }
 
 std::byte* HostBatch::at(std::int64_t offset) const { return static_cast<std::byte*>(memory_->buffer.data()) + offset; }
@@ -55,31 +64,30 @@ std::span<std::uint32_t> HostBatch::mask(std::int64_t offset, std::int64_t row) 
   return {static_cast<std::uint32_t*>(static_cast<void*>(at(offset + row * words * 4))), std::size_t(words)};
 }
 
-void HostBatch::set_grad_scale(float scale) { std::memcpy(at(block().grad_scale()), &scale, sizeof scale); }
-
 void HostBatch::count() {
-  valid_tokens = documents = longest = 0;
+  valid_tokens = 0;
+  row_labels.assign(std::size_t(batch), 0);
+  document_lengths.clear();
   const std::int64_t words = block().words();
   for (std::int64_t row = 0; row < batch; ++row) {
     const std::span<const std::uint32_t> b = begins(row), i = ignored(row);
     std::int64_t start = 0;
-    documents += 1;
     for (std::int64_t w = 0; w < words; ++w) {
       // Bits of the tokens 0 .. S - 1 in this word.
       const std::int64_t left = sequence - w * 32;
       const std::uint32_t inside = left >= 32 ? ~0u : left > 0 ? (1u << left) - 1u : 0u;
       const std::uint32_t next = w + 1 < words ? b[std::size_t(w + 1)] << 31 : 0u;
       const std::uint32_t unlabelled = (b[std::size_t(w)] >> 1 | next) | i[std::size_t(w)];
-      valid_tokens += std::popcount(~unlabelled & inside);
+      row_labels[std::size_t(row)] += std::int32_t(std::popcount(~unlabelled & inside));
       for (std::uint32_t rest = b[std::size_t(w)] & inside; rest != 0; rest &= rest - 1) {
         const std::int64_t t = w * 32 + std::countr_zero(rest);
         if (t == 0) continue;
-        documents += 1;
-        longest = std::max(longest, t - start);
+        document_lengths.push_back(std::int32_t(t - start));
         start = t;
       }
     }
-    longest = std::max(longest, sequence - start);
+    document_lengths.push_back(std::int32_t(sequence - start));
+    valid_tokens += row_labels[std::size_t(row)];
   }
 }
 

@@ -29,7 +29,6 @@ struct BatchBlock {
   std::int64_t words() const { return (sequence + 1 + 31) / 32; }  // W
   std::int64_t begins() const;
   std::int64_t ignored() const;
-  std::int64_t grad_scale() const;  // one f32: 1 / valid tokens of the step
   std::int64_t bytes() const;
 };
 
@@ -40,8 +39,10 @@ class HostBatch {
   std::int64_t step = 0, micro_batch = 0;  // what it was made for
   std::vector<std::int32_t> sources;       // [B] source of each row; -1: an empty row
 
-  // By count(): labels, documents (a row has at least one) and the tokens of the longest.
-  std::int64_t valid_tokens = 0, documents = 0, longest = 0;
+  // By count(): labels in all, and of each row [B].
+  std::int64_t valid_tokens = 0;
+  std::vector<std::int32_t> row_labels;
+  std::vector<std::int32_t> document_lengths;  // in tokens, in their order; a row has at least one
 
   // Rows without tokens or labels. Memory of an earlier use is used again; waits until the device has read it.
   void prepare(std::int64_t rows, std::int64_t sequence, DType dtype);
@@ -52,18 +53,20 @@ class HostBatch {
   std::span<std::uint32_t> ignored(std::int64_t row) { return mask(block().ignored(), row); }
   std::span<const std::uint32_t> begins(std::int64_t row) const { return mask(block().begins(), row); }
   std::span<const std::uint32_t> ignored(std::int64_t row) const { return mask(block().ignored(), row); }
-  void set_grad_scale(float scale);
 
   // After the last change to rows.
   void count();
 
   BatchBlock block() const { return {batch, sequence, dtype}; }
   const HostBuffer& memory() const { return memory_->buffer; }
-  Event& sent() { return memory_->sent; }  // the device has read the block
+  Event& sent() const { return memory_->sent; }  // the device has read the block
 
  private:
   struct Memory {
     explicit Memory(std::int64_t bytes) : buffer(bytes, "micro-batch") {}
+    ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
     HostBuffer buffer;
     Event sent;
   };

@@ -12,6 +12,19 @@ namespace {
 
 double sum(std::span<const double> v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 
+// Rows of single sources beside a table of the whole; -1 when there is but one.
+int add_parts(Bundle& bundle, const char* name, const std::vector<std::string>& parts, std::vector<Column> columns) {
+  if (parts.size() < 2) return -1;
+  columns.insert(columns.begin(), {{"step", "1", "optimizer step, the first is 1"},
+                                   {"source", "1", "number of the source; attribute source_<number> is its name"},
+                                   {"loss", "nat/token", "mean cross entropy over the source's valid tokens"},
+                                   {"valid_tokens", "tokens", "tokens of the source that counted in the loss"}});
+  const int table = bundle.add_table("samples", name, columns);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    bundle.set_attribute(std::string("/samples/") + name, fmt::format("source_{}", i), parts[i]);
+  return table;
+}
+
 }  // namespace
 
 TrainRecord::TrainRecord(Bundle& bundle, const RunFacts& facts) : bundle_(bundle), facts_(facts) {
@@ -35,6 +48,9 @@ TrainRecord::TrainRecord(Bundle& bundle, const RunFacts& facts) : bundle_(bundle
                         {"bits_per_byte", "bit/byte", "the same per byte of text; NaN when the bytes are not known"},
                         {"tokens", "tokens", "valid tokens evaluated"},
                         {"time", "s", "wall time of the evaluation"}});
+  sources_ = add_parts(bundle, "sources", facts.sources,
+                       {{"epochs", "1", "times the source had been read by the end of the step"}});
+  sets_ = add_parts(bundle, "evaluation_sets", facts.validation_sets, {});
   status("running");
   bundle.before_publish([this](Bundle& b) { summarize(b); });
 }
@@ -45,10 +61,16 @@ void TrainRecord::step(const StepSample& s) {
   bundle_.append(steps_,
                  {double(s.step), s.loss, s.grad_norm, s.learning_rate, double(s.tokens), double(s.valid_tokens),
                   s.step_time_s, s.data_wait_s, double(s.tokens) / s.step_time_s, s.end_s});
+  if (sources_ < 0) return;
+  for (const SourceSample& p : s.sources)
+    bundle_.append(sources_, {double(s.step), double(p.source), p.loss, double(p.valid_tokens), p.epochs});
 }
 
 void TrainRecord::evaluation(const EvaluationSample& s) {
   bundle_.append(evaluations_, {double(s.step), s.loss, s.bits_per_byte, double(s.tokens), s.time_s});
+  if (sets_ < 0) return;
+  for (const SourceSample& p : s.sets)
+    bundle_.append(sets_, {double(s.step), double(p.source), p.loss, double(p.valid_tokens)});
 }
 
 void TrainRecord::status(const std::string& status) { bundle_.set_attribute("/", "status", status); }

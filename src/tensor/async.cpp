@@ -61,6 +61,10 @@ double Event::seconds_since(const Event& earlier) const {
   return double(milliseconds) * 1e-3;
 }
 
+void wait_for(const Stream& stream, const Event& event) {
+  if (event.impl_->recorded) ok(cudaStreamWaitEvent(native(stream), event.impl_->event), "waiting for a CUDA event");
+}
+
 HostBuffer::HostBuffer(std::int64_t bytes, const char* label) : bytes_(bytes) {
   check(bytes > 0, "host buffer '{}' of {} bytes: a buffer has at least one byte", label, bytes);
   const cudaError_t error = cudaMallocHost(&data_, std::size_t(bytes));
@@ -139,6 +143,8 @@ bool Event::done() const { return true; }
 double Event::seconds_since(const Event& earlier) const {
   return std::chrono::duration<double>(impl_->time - earlier.impl_->time).count();
 }
+
+void wait_for(const Stream&, const Event&) {}
 
 HostBuffer::HostBuffer(std::int64_t bytes, const char* label) : bytes_(bytes) {
   check(bytes > 0, "host buffer '{}' of {} bytes: a buffer has at least one byte", label, bytes);

@@ -26,9 +26,13 @@ class Event {
   double seconds_since(const Event& earlier) const;
 
  private:
+  friend void wait_for(const Stream& stream, const Event& event);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// What is queued on the stream from here on waits for the event; the host does not.
+void wait_for(const Stream& stream, const Event& event);
 
 // Host memory that the device reads and writes by itself (page-locked on a GPU).
 class HostBuffer {

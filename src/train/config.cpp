@@ -89,6 +89,7 @@ std::string to_toml(const Config& config) {
 Config resolve(Config c) {
   c.model = model::resolve(c.model);
   c.output = resolve(c.output);
+  if (c.data.packing == data::Packing::best_fit) c.data.documents = true;
   check(c.train.sequence <= c.model.max_seq_len,
         "train.sequence is {}, longer than model.max_seq_len ({}); shorten one or raise the other", c.train.sequence,
         c.model.max_seq_len);

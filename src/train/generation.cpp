@@ -97,7 +97,8 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
   const WeightsFile file = describe_weights(options.weights);
   const std::string name = options.tokenizer.empty() ? file.tokenizer : options.tokenizer;
   check(!name.empty(),
-        "'{}' does not say which tokenizer its tokens are from; name it with --tokenizer (byte, or a tokenizer.json)",
+        "'{}' does not say which tokenizer its tokens are from; name it with --tokenizer (byte, a tokenizer.json or a "
+        "SentencePiece .model)",
         options.weights);
   const std::unique_ptr<data::Tokenizer> tokenizer = data::make_tokenizer(name);
   check(tokenizer->vocab() <= file.config.model.vocab,
@@ -142,9 +143,9 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
       result.ended = true;
       break;
     }
+    const std::string bytes = tokenizer->decode(std::span(&token, 1), text.back());
     text.push_back(token);
     result.tokens.push_back(token);
-    const std::string bytes = tokenizer->decode(std::span(&token, 1));
     result.text += bytes;
     if (on_bytes) on_bytes(bytes);
   }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -11,7 +12,19 @@ namespace mylos::train {
 
 using Json = nlohmann::ordered_json;
 
-JsonLog::JsonLog(const std::string& path) : path_(path) {
+namespace {
+
+Json parts(const std::vector<measure::SourceSample>& samples, const std::vector<std::string>& names) {
+  Json json = Json::object();
+  for (const measure::SourceSample& p : samples)
+    json[names[p.source]] = {{"loss", p.loss}, {"valid_tokens", p.valid_tokens}};
+  return json;
+}
+
+}  // namespace
+
+JsonLog::JsonLog(const std::string& path, std::vector<std::string> sources, std::vector<std::string> validation_sets)
+    : path_(path), sources_(std::move(sources)), validation_sets_(std::move(validation_sets)) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -31,7 +44,7 @@ void JsonLog::start(std::int64_t parameters, std::int64_t steps, const std::stri
 
 void JsonLog::step(const measure::StepSample& s) {
   const double tokens_per_s = s.step_time_s > 0 ? double(s.tokens) / s.step_time_s : 0;
-  line(Json{{"event", "step"},
+  Json json{{"event", "step"},
             {"step", s.step},
             {"loss", s.loss},
             {"grad_norm", s.grad_norm},
@@ -40,18 +53,17 @@ void JsonLog::step(const measure::StepSample& s) {
             {"valid_tokens", s.valid_tokens},
             {"step_time_s", s.step_time_s},
             {"data_wait_s", s.data_wait_s},
-            {"tokens_per_s", tokens_per_s}}
-           .dump());
+            {"tokens_per_s", tokens_per_s}};
+  if (!s.sources.empty()) json["sources"] = parts(s.sources, sources_);
+  line(json.dump());
 }
 
 void JsonLog::evaluation(const measure::EvaluationSample& s) {
-  line(Json{{"event", "evaluation"},
-            {"step", s.step},
-            {"loss", s.loss},
-            {"bits_per_byte", s.bits_per_byte},  // null when not known
-            {"tokens", s.tokens},
-            {"time_s", s.time_s}}
-           .dump());
+  Json json{{"event", "evaluation"}, {"step", s.step},
+            {"loss", s.loss},        {"bits_per_byte", s.bits_per_byte},  // null when not known
+            {"tokens", s.tokens},    {"time_s", s.time_s}};
+  if (!s.sets.empty()) json["sets"] = parts(s.sets, validation_sets_);
+  line(json.dump());
 }
 
 void JsonLog::end(const std::string& status, std::int64_t steps) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "measure/train_record.hpp"
 
@@ -12,7 +13,8 @@ namespace mylos::train {
 
 class JsonLog {
  public:
-  explicit JsonLog(const std::string& path);  // makes the folder; replaces the file
+  // Makes the folder; replaces the file. Names: of what samples call by number.
+  JsonLog(const std::string& path, std::vector<std::string> sources, std::vector<std::string> validation_sets);
 
   void start(std::int64_t parameters, std::int64_t steps, const std::string& bundle);
   void step(const measure::StepSample& sample);
@@ -23,6 +25,7 @@ class JsonLog {
   void line(const std::string& json);
 
   std::string path_;
+  std::vector<std::string> sources_, validation_sets_;
   std::ofstream out_;
 };
 

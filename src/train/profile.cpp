@@ -1,10 +1,11 @@
 #include "train/profile.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "base/error.hpp"
-#include "data/samples.hpp"
+#include "data/training_data.hpp"
 #include "optimizer/schedule.hpp"
 #include "tensor/philox.hpp"
 #include "train/ledger.hpp"
@@ -16,43 +17,41 @@ namespace {
 using StepBatches = std::vector<data::HostBatch>;
 
 data::HostBatch random_batch(const Config& c, std::int64_t step, std::int64_t micro_batch) {
-  const std::int64_t B = c.train.batch, S = c.train.sequence;
   data::HostBatch b;
-  b.batch = B;
-  b.sequence = S;
-  b.valid_tokens = B * S;
+  b.prepare(c.train.batch, c.train.sequence, DType::u32);
   b.step = step;
   b.micro_batch = micro_batch;
-  b.document_start.assign(std::size_t(B * S), 0);
-  const auto token = [&](std::int64_t i) {
-    const auto seed = std::uint64_t(c.data.seed);
-    const PhiloxBlock words = philox(seed, Purpose::sampling, std::uint32_t(step * c.train.accumulation + micro_batch),
-                                     std::uint64_t(i / 4 * 4));
-    return std::int32_t((std::uint64_t(words.v[i % 4]) * std::uint64_t(c.model.vocab)) >> 32);
-  };
-  for (std::int64_t i = 0; i < B * S; ++i) {
-    b.tokens.push_back(token(i));
-    b.labels.push_back(token(i + 1));
-    b.positions.push_back(std::int32_t(i % S));
+  std::int64_t i = 0;
+  for (std::int64_t row = 0; row < b.batch; ++row) {
+    data::set_bits(b.ignored(row), 0, b.sequence, false);
+    for (std::int64_t t = 0; t <= b.sequence; ++t, ++i) {
+      const PhiloxBlock words =
+          philox(std::uint64_t(c.data.seed), Purpose::sampling,
+                 std::uint32_t(step * c.train.accumulation + micro_batch), std::uint64_t(i / 4 * 4));
+      const auto token = std::uint32_t((std::uint64_t(words.v[i % 4]) * std::uint64_t(c.model.vocab)) >> 32);
+      std::memcpy(b.tokens(row) + t * size_of(b.dtype), &token, sizeof token);
+    }
+    b.sources[std::size_t(row)] = 0;
   }
+  b.count();
   return b;
 }
 
 // Micro-batches of the first `count` steps.
 std::vector<StepBatches> make_batches(const Config& c, std::int64_t count) {
-  std::vector<StepBatches> steps(std::size_t(count), StepBatches(std::size_t(c.train.accumulation)));
-  if (c.data.train.empty()) {
+  std::vector<StepBatches> steps(static_cast<std::size_t>(count));
+  for (StepBatches& s : steps) s.resize(std::size_t(c.train.accumulation));
+  if (!data::has_training_data(c.data)) {
     for (std::int64_t s = 0; s < count; ++s)
       for (std::int64_t m = 0; m < c.train.accumulation; ++m)
         steps[std::size_t(s)][std::size_t(m)] = random_batch(c, s, m);
     return steps;
   }
-  const data::TokenSource source(c.data.train, data::declared_format(c.data), c.model.vocab);
-  const data::SampleSet samples(source, data::sample_options(c.data, source, c.train.sequence, c.data.shuffle));
+  const data::TrainingData data(c.data, c.model.vocab, c.train.sequence, c.train.batch * c.train.accumulation);
   const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
   for (std::int64_t s = 0; s < count; ++s)
     for (std::int64_t m = 0; m < layout.micro_batches; ++m)
-      data::make_batch(samples, layout, s, m, steps[std::size_t(s)][std::size_t(m)]);
+      data::make_batch(data, layout, s, m, steps[std::size_t(s)][std::size_t(m)]);
   return steps;
 }
 
@@ -96,7 +95,7 @@ StepProfile profile(const Config& config, const ProfileOptions& options) {
   const DeviceInfo device = device_info();
   StepProfile p;
   p.config = with_recompute(config, memory_for_run());
-  p.random_tokens = config.data.train.empty();
+  p.random_tokens = !data::has_training_data(config.data);
   p.plan = plan_run(p.config);
   plan::check_fits(p.plan, device.memory_bytes);
   std::vector<StepBatches> batches =

@@ -26,10 +26,9 @@ void check_replaceable(const Config& c, const std::string& path) {
         "'{}' is not a regular file, and so is not replaced; choose another name", path);
   check(c.file.empty() || !std::filesystem::equivalent(path, c.file, error),
         "output '{}' is the configuration '{}' itself; choose another name", path, c.file);
-  for (const auto& patterns : {c.data.train, c.data.validation})
-    for (const std::string& file : data::expand_files(patterns))
-      check(!std::filesystem::equivalent(path, file, error),
-            "output '{}' is the token file '{}' that is read; choose another name", path, file);
+  for (const std::string& file : data::expand_files(data::patterns_of(c.data)))
+    check(!std::filesystem::equivalent(path, file, error),
+          "output '{}' is the token file '{}' that is read; choose another name", path, file);
 }
 
 // What an earlier run left must not stand beside the new bundle if this run is killed.
@@ -47,11 +46,14 @@ measure::Bundle new_bundle(const Config& config) {
   return measure::Bundle(config.output.bundle, measure::BundleKind::train);
 }
 
-measure::RunFacts facts_of(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware) {
+measure::RunFacts facts_of(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
+                           const SourceNames& names) {
   return {.flops = plan.flops_per_token,
           .device = hardware.device_name,
           .devices = hardware.devices,
-          .storage = config.train.storage};
+          .storage = config.train.storage,
+          .sources = names.sources,
+          .validation_sets = names.validation_sets};
 }
 
 // Which algorithm each product ran: with it, build and layout a run can be repeated to the bit.
@@ -85,8 +87,10 @@ void check_outputs(const Config& config) {
 }
 
 RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
-                     const measure::Provenance& provenance)
-    : bundle_(new_bundle(config)), record_(bundle_, facts_of(config, plan, hardware)), log_(config.output.log) {
+                     const measure::Provenance& provenance, const SourceNames& names)
+    : bundle_(new_bundle(config)),
+      record_(bundle_, facts_of(config, plan, hardware, names)),
+      log_(config.output.log, names.sources, names.validation_sets) {
   bundle_.set(provenance);
   measure::Hardware described = hardware;
   telemetry_.describe(described);
@@ -100,6 +104,12 @@ RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const m
 }
 
 void RunRecord::products(const std::string& what) { bundle_.set_attribute("/plan", "products", what); }
+
+void RunRecord::data(const data::TrainingData& data, std::int64_t steps) {
+  bundle_.set_attribute("/plan", "data", data::describe(data, steps));
+  bundle_.set_summary("data_fill", data.fill(),
+                      {.units = "1", .description = "tokens of samples that are text, not padding, over an epoch"});
+}
 
 void RunRecord::begin(std::chrono::steady_clock::time_point at) { telemetry_.start(at); }
 

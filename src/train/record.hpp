@@ -10,6 +10,7 @@
 #include "plan/memory_plan.hpp"
 #include "train/log.hpp"
 #include "train/run.hpp"
+#include "train/source_samples.hpp"
 
 namespace mylos::train {
 
@@ -24,11 +25,12 @@ class RunRecord {
   // Made when all else is ready: checks once more, removes what an earlier run left under the names of its outputs, and publishes a
   // first bundle.
   RunRecord(const Config& config, const plan::MemoryPlan& plan, const measure::Hardware& hardware,
-            const measure::Provenance& provenance);
+            const measure::Provenance& provenance, const SourceNames& names);
 
-  void products(const std::string& what);                // what use_products() said
-  void begin(std::chrono::steady_clock::time_point at);  // times of steps count from here
-  void step(const measure::StepSample& sample);          // publishes now and then
+  void products(const std::string& what);                         // what use_products() said
+  void data(const data::TrainingData& data, std::int64_t steps);  // what the run reads
+  void begin(std::chrono::steady_clock::time_point at);           // times of steps count from here
+  void step(const measure::StepSample& sample);                   // publishes now and then
   void evaluation(const measure::EvaluationSample& sample);
   void end(const RunResult& result, const DeviceMemory& memory);
   void fail(const std::string& why, std::int64_t steps);  // does what can be done, throws nothing

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
@@ -18,6 +19,7 @@
 #include "train/products.hpp"
 #include "train/progress.hpp"
 #include "train/record.hpp"
+#include "train/source_samples.hpp"
 #include "train/step.hpp"
 #include "train/weights.hpp"
 
@@ -43,14 +45,6 @@ ProgressWriter::Mode progress_mode(const OutputConfig& output, bool terminal) {
   return terminal ? ProgressWriter::Mode::live : ProgressWriter::Mode::lines;
 }
 
-struct Samples {
-  data::TokenSource source;
-  data::SampleSet set;
-  Samples(const Config& c, const std::vector<std::string>& files, bool shuffle)
-      : source(files, data::declared_format(c.data), c.model.vocab),
-        set(source, data::sample_options(c.data, source, c.train.sequence, shuffle)) {}
-};
-
 class Run {
  public:
   Run(const Config& config, const RunOptions& options)
@@ -58,9 +52,9 @@ class Run {
         c_(with_recompute(config, memory_for_run())),
         progress_(options.out, progress_mode(config.output, options.terminal), config.output.log_interval),
         schedule_(config.schedule, config.train.steps),
-        train_(config, config.data.train, config.data.shuffle),
+        train_(c_.data, c_.model.vocab, c_.train.sequence, c_.train.batch * c_.train.accumulation),
+        validation_(data::validation_data(c_.data, c_.model.vocab, c_.train.sequence)),
         plan_(plan_run(c_)) {
-    if (!c_.data.validation.empty()) validation_.emplace(c_, c_.data.validation, false);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
     check_outputs(c_);
@@ -75,8 +69,9 @@ class Run {
     step_->initialize(stream_);
     // An earlier run's files go last: nothing that can fail comes between them and the first step.
     stream_.fence();
-    record_.emplace(c_, plan_, hardware_, provenance);
+    record_.emplace(c_, plan_, hardware_, provenance, source_names(train_, validation_));
     record_->products(products);
+    record_->data(train_, c_.train.steps);
   }
 
   RunResult go() {
@@ -104,9 +99,13 @@ class Run {
  private:
   void introduce() {
     progress_.text(plan::to_text(plan_));
-    progress_.text(fmt::format(
-        "data        {} training tokens ({} samples an epoch){}", train_.source.size(), train_.set.count(),
-        validation_ ? fmt::format(", {} validation tokens", validation_->source.size()) : ", no validation"));
+    std::int64_t held_out = 0;
+    for (const data::NamedSamples& set : validation_) held_out += set.tokens().size();
+    progress_.text(
+        fmt::format("data        {} training tokens ({} samples an epoch){}", train_.tokens(), train_.samples(),
+                    validation_.empty() ? ", no validation" : fmt::format(", {} validation tokens", held_out)));
+    if (train_.size() > 1 || train_.phases() > 1 || train_.fill() < 1)
+      progress_.text(data::describe(train_, c_.train.steps));
     progress_.text(fmt::format("run         {} steps of {} tokens on {} ({}, {} threads)\n", c_.train.steps,
                                tokens_per_step(c_), hardware_.device_name, hardware_.backend, hardware_.threads));
   }
@@ -119,7 +118,7 @@ class Run {
     const std::int64_t first_step = 0;
     const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
     data::Loader loader(
-        [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_.set, layout, s, m, b); },
+        [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_, layout, s, m, b); },
         layout.micro_batches, first_step, c_.data.prefetch);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
     begin_ = Clock::now();
@@ -132,15 +131,15 @@ class Run {
       }
       const double waited = loader.wait_seconds();
       for (data::HostBatch& b : batches) loader.next(b);
-      const double lr = schedule_.learning_rate(s);
+      const double lr = schedule_.learning_rate(s) * train_.learning_rate_factor(s);
       step_->queue(stream_, s, lr, batches);
       queued_.push_back({s, lr, loader.wait_seconds() - waited});
       const bool last = s + 1 == c_.train.steps;
-      const bool evaluate = validation_ && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0;
+      const bool evaluate = !validation_.empty() && !last && c_.eval.interval > 0 && (s + 1) % c_.eval.interval == 0;
       if (!finish_queued(evaluate || last || !gpu ? 0 : 1)) return;
       if (evaluate) evaluate_now(c_.eval.samples);
     }
-    if (validation_) evaluate_now(c_.eval.final_samples);
+    if (!validation_.empty()) evaluate_now(c_.eval.final_samples);
   }
 
   // Takes results until at most `left` steps are queued; false: one was not finite, and no step from it on counts.
@@ -165,7 +164,8 @@ class Run {
             .valid_tokens = r.valid_tokens,
             .step_time_s = r.time_s,
             .data_wait_s = q.data_wait_s,
-            .end_s = end_s_ += r.time_s});
+            .end_s = end_s_ += r.time_s,
+            .sources = source_samples(r, train_, q.step + 1)});
     }
     return true;
   }
@@ -197,12 +197,13 @@ class Run {
 
   // No step is queued.
   void evaluate_now(std::int64_t limit) {
-    const Evaluation e = evaluate(*step_, stream_, validation_->set, c_.train.batch, limit);
+    const Evaluation e = evaluate(*step_, stream_, validation_, c_.train.batch, limit);
     const measure::EvaluationSample sample{.step = result_.steps,
                                            .loss = e.loss,
                                            .bits_per_byte = e.bits_per_byte,
                                            .tokens = e.tokens,
-                                           .time_s = e.time_s};
+                                           .time_s = e.time_s,
+                                           .sets = source_samples(e)};
     record_->evaluation(sample);
     result_.validation_loss = e.loss;
     result_.validation_bits_per_byte = e.bits_per_byte;
@@ -242,7 +243,7 @@ class Run {
   // The weights after the last whole step; once.
   void keep_weights() {
     if (!c_.output.save_weights || weights_kept_) return;
-    const std::string tokenizer = c_.data.tokenizer.empty() ? train_.source.tokenizer() : c_.data.tokenizer;
+    const std::string tokenizer = c_.data.tokenizer.empty() ? train_.tokenizer() : c_.data.tokenizer;
     save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
     weights_kept_ = true;
   }
@@ -263,8 +264,8 @@ class Run {
   const Config c_;
   ProgressWriter progress_;
   optimizer::Schedule schedule_;
-  Samples train_;
-  std::optional<Samples> validation_;
+  data::TrainingData train_;
+  std::vector<data::NamedSamples> validation_;
   plan::MemoryPlan plan_;
   double peak_flops_ = 0;  // of the device; 0: not known
   std::optional<RunRecord> record_;

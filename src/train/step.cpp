@@ -1,9 +1,10 @@
 #include "train/step.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/host_memory.hpp"
@@ -11,43 +12,14 @@
 namespace mylos::train {
 namespace {
 constexpr const char* kCategory = "batch";
-constexpr std::int64_t kParts = 4;  // tokens, labels, positions, document_start
 }  // namespace
-
-DeviceBatch::DeviceBatch(std::int64_t batch, std::int64_t sequence, bool with_documents, Arena& arena)
-    : all_(arena.take(DType::i32, {kParts * batch * sequence + 1}, kCategory)), sequences_(batch), length_(sequence) {
-  const std::int64_t size = batch * sequence;
-  const auto part = [&](std::int64_t i) { return all_.slice(0, i * size, (i + 1) * size).reshape({batch, sequence}); };
-  batch_ = {.tokens = part(0),
-            .labels = part(1),
-            .positions = part(2),
-            .document_start = with_documents ? part(3) : Tensor()};
-  grad_scale_ = all_.slice(0, kParts * size, kParts * size + 1).view_as(DType::f32);
-}
-
-void DeviceBatch::upload(const Stream& stream, const data::HostBatch& host, float grad_scale) {
-  check(host.batch == sequences_ && host.sequence == length_, "a batch of {} x {} tokens for buffers of {} x {}",
-        host.batch, host.sequence, sequences_, length_);
-  if (slots_.empty()) {
-    slots_.resize(kSlots);
-    for (Slot& s : slots_) s.memory = std::make_unique<HostBuffer>(all_.bytes(), "micro-batch");
-  }
-  Slot& slot = slots_[next_];
-  next_ = (next_ + 1) % kSlots;
-  slot.sent.wait();
-  auto* to = static_cast<std::int32_t*>(slot.memory->data());
-  for (const auto* part : {&host.tokens, &host.labels, &host.positions, &host.document_start})
-    to = std::copy(part->begin(), part->end(), to);
-  *to = std::bit_cast<std::int32_t>(grad_scale);
-  queue_upload(stream, *slot.memory, 0, all_);
-  slot.sent.record(stream);
-}
 
 StepMemory::StepMemory(const Config& config, const model::ParameterLayout& layout, Arena& arena)
     : optimizer(config.optimizer, {layout.decay_end, layout.total}, config.train.storage,
                 std::uint64_t(config.train.seed), arena),
-      batch(config.train.batch, config.train.sequence, config.data.documents, arena),
-      loss_sum(arena.take(DType::f64, {1}, kCategory)) {}
+      batch(config, arena),
+      grad_scale(arena.take(DType::f32, {1}, kCategory)),
+      row_loss(arena.take(DType::f64, {config.train.batch}, kCategory)) {}
 
 plan::MemoryPlan plan_run(const Config& config) {
   return plan::plan_memory(config.model, execution(config), [&](Arena& arena, const model::Transformer& model) {
@@ -79,18 +51,21 @@ Config with_recompute(Config config, std::int64_t memory_bytes) {
   return config;
 }
 
-// What comes back of a step; loss_sum and norm_and_scale lie on the device as here.
-struct TrainStep::Result {
-  double loss_sum;
-  float norm, scale;
-};
+namespace {
+// Offsets in a slot of the results, in bytes.
+constexpr std::int64_t kGradScale = 0, kNorm = 8, kScale = 12, kRows = 16;
+}  // namespace
+
+std::int64_t TrainStep::result_at(std::size_t slot) const { return std::int64_t(slot) * result_bytes_; }
 
 TrainStep::TrainStep(const Config& config, Arena& arena)
     : seed_(std::uint64_t(config.train.seed)),
       model_(config.model, execution(config), arena),
       memory_(config, model_.layout(), arena),
       graphs_(config.train.graphs && Graph::available()),
-      results_(std::make_unique<HostBuffer>(std::int64_t(kSlots * sizeof(Result)), "results of steps")) {}
+      batch_rows_(config.train.batch),
+      result_bytes_(kRows + 8 * config.train.batch * config.train.accumulation),
+      results_(std::make_unique<HostBuffer>(std::int64_t(kSlots) * result_bytes_, "results of steps")) {}
 
 void TrainStep::initialize(const Stream& stream) {
   model_.initialize(stream, seed_);
@@ -106,16 +81,18 @@ void TrainStep::set_off(const Stream& stream) {
 // The first time by hand: libraries load and plans are made, which a recording cannot hold.
 void TrainStep::micro_batch(const Stream& stream, bool first) {
   const auto work = [&] {
-    model_.forward_backward(stream, memory_.batch.batch(), memory_.batch.grad_scale(), first, memory_.loss_sum);
+    model_.forward_backward(stream, memory_.batch.batch(), memory_.grad_scale, first, memory_.row_loss);
   };
-  Recorded& recorded = recorded_[first ? 1 : 0];
-  if (!graphs_ || !recorded.ran) {
+  const std::pair kind{first, memory_.batch.bucket()};
+  const auto known = recorded_.find(kind);
+  if (known == recorded_.end()) {
+    // Documents of ever other lengths: recordings that are seldom replayed are not worth their memory.
+    if (graphs_ && recorded_.size() < kMostRecorded) recorded_.emplace(kind, std::nullopt);
     work();
-    recorded.ran = true;
     return;
   }
-  if (!recorded.graph) recorded.graph.emplace(stream, work);
-  recorded.graph->launch(stream);
+  if (!known->second) known->second.emplace(stream, work);
+  known->second->launch(stream);
 }
 
 void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_rate,
@@ -127,38 +104,54 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
   if (before_ == nullptr) set_off(stream);
   check(valid_tokens > 0, "step {} has no token to learn from: every label of its {} micro-batches is ignored",
         step + 1, micro_batches.size());
+  Pending pending{next_slot_, valid_tokens, {}};
+  const std::int64_t at = result_at(next_slot_);
   const auto grad_scale = float(1.0 / double(valid_tokens));
-
-  fill_zero(stream, memory_.loss_sum);
-  bool first = true;
+  std::memcpy(static_cast<char*>(results_->data()) + at + kGradScale, &grad_scale, sizeof grad_scale);
+  queue_upload(stream, *results_, at + kGradScale, memory_.grad_scale);
   for (const data::HostBatch& b : micro_batches) {
-    memory_.batch.upload(stream, b, grad_scale);
+    const bool first = pending.rows.empty();
+    memory_.batch.upload(stream, b);
     micro_batch(stream, first);
-    first = false;
+    queue_download(stream, memory_.row_loss, *results_, at + kRows + 8 * std::int64_t(pending.rows.size()));
+    for (std::size_t row = 0; row < std::size_t(batch_rows_); ++row)
+      pending.rows.push_back({b.sources[row], b.row_labels[row]});
   }
   memory_.optimizer.update(stream, step, learning_rate, model_.weights(), model_.gradients());
-
-  const std::size_t slot = next_slot_;
+  queue_download(stream, memory_.optimizer.norm_and_scale(), *results_, at + kNorm);
+  done_[next_slot_].record(stream);
   next_slot_ = (next_slot_ + 1) % kSlots;
-  const auto at = std::int64_t(slot * sizeof(Result));
-  queue_download(stream, memory_.loss_sum, *results_, at + std::int64_t(offsetof(Result, loss_sum)));
-  queue_download(stream, memory_.optimizer.norm_and_scale(), *results_, at + std::int64_t(offsetof(Result, norm)));
-  done_[slot].record(stream);
-  pending_.push_back({slot, valid_tokens});
+  pending_.push_back(std::move(pending));
 }
 
 StepResult TrainStep::finish() {
   check(!pending_.empty(), "no step is queued");
-  const Pending p = pending_.front();
+  const Pending p = std::move(pending_.front());
   pending_.pop_front();
   done_[p.slot].wait();
-  const Result& r = static_cast<const Result*>(results_->data())[p.slot];
-  StepResult result{.loss = r.loss_sum / double(p.valid_tokens),
-                    .grad_norm = r.norm,
+  const char* from = static_cast<const char*>(results_->data()) + result_at(p.slot);
+  float norm, scale;
+  std::memcpy(&norm, from + kNorm, sizeof norm);
+  std::memcpy(&scale, from + kScale, sizeof scale);
+  StepResult result{.loss = 0,
+                    .sources = {},
+                    .grad_norm = norm,
                     .valid_tokens = p.valid_tokens,
                     .time_s = done_[p.slot].seconds_since(*before_)};
+  double loss_sum = 0;
+  for (std::size_t i = 0; i < p.rows.size(); ++i) {
+    double loss;
+    std::memcpy(&loss, from + kRows + 8 * std::int64_t(i), sizeof loss);
+    loss_sum += loss;
+    if (p.rows[i].source < 0) continue;
+    const auto source = std::size_t(p.rows[i].source);
+    if (result.sources.size() <= source) result.sources.resize(source + 1);
+    result.sources[source].loss_sum += loss;
+    result.sources[source].valid_tokens += p.rows[i].valid_tokens;
+  }
+  result.loss = loss_sum / double(p.valid_tokens);
   before_ = &done_[p.slot];
-  result.finite = std::isfinite(result.loss) && std::isfinite(r.norm) && std::isfinite(r.scale);
+  result.finite = std::isfinite(result.loss) && std::isfinite(norm) && std::isfinite(scale);
   return result;
 }
 
@@ -170,12 +163,11 @@ StepResult TrainStep::run(const Stream& stream, std::int64_t step, double learni
 }
 
 double TrainStep::loss_sum(const Stream& stream, const data::HostBatch& batch) {
-  fill_zero(stream, memory_.loss_sum);
-  memory_.batch.upload(stream, batch, 0.0f);
-  model_.evaluate(stream, memory_.batch.batch(), memory_.loss_sum);
-  double sum = 0;
-  download(stream, memory_.loss_sum, &sum, sizeof sum);
-  return sum;
+  memory_.batch.upload(stream, batch);
+  model_.evaluate(stream, memory_.batch.batch(), memory_.row_loss);
+  std::vector<double> rows(static_cast<std::size_t>(batch_rows_));
+  download(stream, memory_.row_loss, rows.data(), memory_.row_loss.bytes());
+  return std::accumulate(rows.begin(), rows.end(), 0.0);
 }
 
 }  // namespace mylos::train

@@ -11,9 +11,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "data/samples.hpp"
@@ -22,32 +24,9 @@
 #include "plan/memory_plan.hpp"
 #include "tensor/async.hpp"
 #include "train/config.hpp"
+#include "train/device_batch.hpp"
 
 namespace mylos::train {
-
-// The device side of a micro-batch, filled from the host in one copy that nobody waits for.
-class DeviceBatch {
- public:
-  // with_documents: attention gets document_start.
-  DeviceBatch(std::int64_t batch, std::int64_t sequence, bool with_documents, Arena& arena);
-  // Waits only when kSlots earlier uploads are still queued.
-  void upload(const Stream& stream, const data::HostBatch& host, float grad_scale);
-  const model::Batch& batch() const { return batch_; }
-  const Tensor& grad_scale() const { return grad_scale_; }  // [1] f32
-
- private:
-  static constexpr std::size_t kSlots = 4;
-  struct Slot {
-    std::unique_ptr<HostBuffer> memory;  // made when first used: a plan needs none
-    Event sent;
-  };
-  Tensor all_;         // [4·B·S + 1] i32: tokens, labels, positions, document_start, grad_scale
-  Tensor grad_scale_;  // its last element
-  std::int64_t sequences_, length_;
-  model::Batch batch_;
-  std::vector<Slot> slots_;
-  std::size_t next_ = 0;
-};
 
 // What a step needs beside the model: laid out after it in the same arena.
 struct StepMemory {
@@ -55,7 +34,8 @@ struct StepMemory {
 
   optimizer::AdamW optimizer;
   DeviceBatch batch;
-  Tensor loss_sum;  // [1] f64
+  Tensor grad_scale;  // [1] f32
+  Tensor row_loss;    // [B] f64, of the last micro-batch
 };
 // What TrainStep will take from an arena. train.recompute "auto" is planned as with_recompute() chooses.
 plan::MemoryPlan plan_run(const Config& config);
@@ -66,9 +46,16 @@ std::int64_t memory_for_run();
 // in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what would). Other policies stay.
 Config with_recompute(Config config, std::int64_t memory_bytes);
 
+// What a step learned of one source of its data.
+struct SourceLoss {
+  double loss_sum = 0;  // nats, over valid tokens
+  std::int64_t valid_tokens = 0;
+};
+
 struct StepResult {
-  double loss = 0;       // nats a token, mean over valid tokens
-  double grad_norm = 0;  // before clipping
+  double loss = 0;                  // nats a token, mean over valid tokens
+  std::vector<SourceLoss> sources;  // by HostBatch::sources, up to the largest of the step
+  double grad_norm = 0;             // before clipping
   std::int64_t valid_tokens = 0;
   // From the end of the step before (or set_off()) to the end of this one, as the device saw it: what it waited for the
   // host is in it, how long the host took to hear of it is not.
@@ -86,8 +73,8 @@ class TrainStep {
   void initialize(const Stream& stream);
   // The next step's time counts from here: at the begin of a run and after an evaluation. No step is queued.
   void set_off(const Stream& stream);
-  // micro_batches: train.accumulation of them, read before it returns. step counts from 0. Throws Error when kMostQueued
-  // steps are queued already.
+  // micro_batches: train.accumulation of them; the device reads their memory later (HostBatch::sent). step counts from 0.
+  // Throws Error when kMostQueued steps are queued already.
   void queue(const Stream& stream, std::int64_t step, double learning_rate,
              std::span<const data::HostBatch> micro_batches);
   std::size_t queued() const { return pending_.size(); }
@@ -107,22 +94,27 @@ class TrainStep {
   const optimizer::AdamW& optimizer() const { return memory_.optimizer; }
 
  private:
-  struct Result;  // as it lies in host memory
+  struct Row {
+    std::int32_t source, valid_tokens;
+  };
   struct Pending {
     std::size_t slot;
     std::int64_t valid_tokens;
+    std::vector<Row> rows;  // of all micro-batches
   };
-  struct Recorded {
-    bool ran = false;
-    std::optional<Graph> graph;
-  };
+  // Of a slot in results_: the scale of the gradients on its way up, norm and scale of the clipping and the loss of each row
+  // on their way back.
+  std::int64_t result_at(std::size_t slot) const;
   void micro_batch(const Stream& stream, bool first);
 
   std::uint64_t seed_;
   model::Transformer model_;
   StepMemory memory_;
   bool graphs_;
-  std::array<Recorded, 2> recorded_;  // by `first`
+  static constexpr std::size_t kMostRecorded = 64;
+  // By `first` and the lengths of documents; none: it ran once.
+  std::map<std::pair<bool, kernels::AttentionBucket>, std::optional<Graph>> recorded_;
+  std::int64_t batch_rows_, result_bytes_;
   std::unique_ptr<HostBuffer> results_;
   static constexpr std::size_t kSlots = kMostQueued + 1;  // the end of the last finished step is kept
   std::array<Event, kSlots> done_;

@@ -11,7 +11,7 @@
 
 namespace mylos::train {
 
-// tokenizer: "byte", the path of a tokenizer.json (kept relative to the weight file's folder), or empty.
+// tokenizer: "byte", the path of a tokenizer.json or .model (kept relative to the weight file's folder), or empty.
 void save_weights(const std::string& path, const Stream& stream, const model::Transformer& model, const Config& config,
                   std::int64_t step, const std::string& tokenizer);
 

@@ -29,8 +29,12 @@ TEST(HostBatch, CountsWhatItsLabelsAndDocumentsAre) {
     b.count();
     const WidenedBatch w = widened(b);
     EXPECT_EQ(b.valid_tokens, std::count_if(w.labels.begin(), w.labels.end(), [](std::int32_t l) { return l >= 0; }));
-    EXPECT_EQ(b.documents, std::count(w.positions.begin(), w.positions.end(), 0));
-    EXPECT_EQ(b.longest, 1 + *std::max_element(w.positions.begin(), w.positions.end()));
+    std::vector<std::int32_t> lengths;
+    for (const std::int32_t p : w.positions) {
+      if (p == 0) lengths.push_back(0);
+      lengths.back() += 1;
+    }
+    EXPECT_EQ(b.document_lengths, lengths);
     std::int64_t labels = 0;
     for (const std::int32_t n : b.row_labels) labels += n;
     EXPECT_EQ(labels, b.valid_tokens);
@@ -43,7 +47,7 @@ TEST(HostBatch, IsEmptyWhenPreparedWhateverItHeldBefore) {
     b.prepare(3 - use, 40, DType::u16);
     b.count();
     EXPECT_EQ(b.valid_tokens, 0);
-    EXPECT_EQ(b.documents, b.batch);
+    EXPECT_EQ(b.document_lengths, std::vector<std::int32_t>(std::size_t(b.batch), 40));
     for (const std::int32_t t : widened(b).tokens) EXPECT_EQ(t, 0);
     for (const std::int32_t s : b.sources) EXPECT_EQ(s, -1);
     set_bits(b.begins(0), 0, 41);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/adamw/adamw.hpp"
+#include "kernels/batch/batch.hpp"
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/embedding/embedding.hpp"
 #include "kernels/norm/norm.hpp"
@@ -50,7 +51,7 @@ struct Listener {
 // Operands of all ops, T x D and small.
 struct Operands {
   Stream stream;
-  DeviceTensor x, y, z, wide, weight, rstd, tokens, table, angles, work, f64, two, p, low, flat, sums;
+  DeviceTensor x, y, z, wide, weight, rstd, tokens, table, angles, work, f64, two, p, low, flat, sums, ints;
 
   explicit Operands(DType dtype) {
     x = to_device(stream, random_normal({6, 16}, test_seed()), dtype);
@@ -69,6 +70,7 @@ struct Operands {
     low = empty_device({96}, DType::u16);
     flat = to_device(stream, random_normal({96}, test_seed() + 7), DType::f32);
     sums = to_device(stream, zeros({16}), DType::f32);
+    ints = to_device(stream, zeros({96}), DType::i32);
   }
 };
 
@@ -112,7 +114,21 @@ const std::vector<Op>& each_op() {
        [](const Operands& o) { k::swiglu_backward(o.stream, o.wide.tensor, o.x.tensor, o.wide.tensor); }},
       {"sum_of_squares",
        [](const Operands& o) { k::sum_of_squares(o.stream, o.x.tensor, o.work.tensor, o.f64.tensor); }},
-      {"sum", [](const Operands& o) { k::sum(o.stream, o.x.tensor, false, o.work.tensor, o.f64.tensor); }},
+      {"sum_rows",
+       [](const Operands& o) {
+         k::sum_rows(o.stream, o.x.tensor.reshape({1, 96}), o.f64.tensor);
+       }},
+      {"widen_batch",
+       [](const Operands& o) {
+         const auto part = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+           return o.ints.tensor.slice(0, first, first + rows * columns).reshape({rows, columns});
+         };
+         const auto words = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+           return part(first, rows, columns).view_as(DType::u32);
+         };
+         k::widen_batch(o.stream, {words(0, 2, 9), words(18, 2, 1), words(20, 2, 1)}, part(32, 2, 8), part(48, 2, 8),
+                        part(64, 2, 8), part(80, 2, 8));
+       }},
       {"clip_scale", [](const Operands& o) { k::clip_scale(o.stream, o.f64.tensor, 1.0f, o.two.tensor); }},
       {"split_master", [](const Operands& o) { k::split_master(o.stream, o.flat.tensor, o.p.tensor, o.low.tensor); }},
       {"join_master", [](const Operands& o) { k::join_master(o.stream, o.p.tensor, o.low.tensor, o.flat.tensor); }},

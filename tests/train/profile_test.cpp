@@ -2,6 +2,7 @@
 #include "train/profile.hpp"
 
 #include "base/error.hpp"
+#include "data/training_data.hpp"
 #include "measure/op_clock.hpp"
 #include "synthetic.hpp"
 #include "tensor/region.hpp"
@@ -46,8 +47,7 @@ TEST(Regions, AreTheRowsOfTheLedger) {
       TrainStep step(c, arena);
       step.use_graphs(false);
       step.initialize(stream);
-      const data::TokenSource source(c.data.train, data::declared_format(c.data), c.model.vocab);
-      const data::SampleSet samples(source, data::sample_options(c.data, source, c.train.sequence, true));
+      const data::TrainingData samples(c.data, c.model.vocab, c.train.sequence, c.train.batch * 2);
       std::vector<data::HostBatch> batches(2);
       for (std::int64_t m = 0; m < 2; ++m)
         data::make_batch(samples, {.batch = c.train.batch, .micro_batches = 2}, 0, m, batches[std::size_t(m)]);

@@ -1,6 +1,7 @@
 #include "train/step.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "base/error.hpp"
@@ -13,14 +14,14 @@ namespace {
 
 struct Loaded {
   explicit Loaded(const Config& c)
-      : source(c.data.train, data::declared_format(c.data), c.model.vocab),
-        samples(source, data::sample_options(c.data, source, c.train.sequence, true)) {}
-  data::TokenSource source;
-  data::SampleSet samples;
+      : samples(c.data, c.model.vocab, c.train.sequence, c.train.batch * c.train.accumulation),
+        validation(data::validation_data(c.data, c.model.vocab, c.train.sequence)) {}
+  data::TrainingData samples;
+  std::vector<data::NamedSamples> validation;
 };
 
 // The micro-batches of a step.
-std::vector<data::HostBatch> batches_of(const Config& c, const data::SampleSet& samples, std::int64_t step) {
+std::vector<data::HostBatch> batches_of(const Config& c, const data::TrainingData& samples, std::int64_t step) {
   const data::BatchLayout layout{.batch = c.train.batch, .micro_batches = c.train.accumulation};
   std::vector<data::HostBatch> batches(std::size_t(c.train.accumulation));
   for (std::int64_t m = 0; m < layout.micro_batches; ++m)
@@ -91,8 +92,7 @@ TEST(Step, AStepWithoutAValidTokenIsAnError) {
   step.initialize(stream);
   const Loaded loaded(c);
   std::vector<data::HostBatch> batches(1);
-  loaded.samples.prepare(batches[0], c.train.batch);
-  batches[0].valid_tokens = 0;
+  batches[0].prepare(c.train.batch, c.train.sequence, DType::u16);
   EXPECT_THROW(step.run(stream, 0, 1e-3, batches), Error);
 }
 
@@ -114,8 +114,8 @@ TEST(TrainStep, QueuedStepsGiveWhatStepsOneByOneGive) {
         continue;
       }
       step.queue(stream, s, 1e-3, batches);
-      // What the caller does with its batches must not matter any more.
-      for (data::HostBatch& b : batches) std::fill(b.tokens.begin(), b.tokens.end(), 0);
+      // Batches may be used again, or go: they wait until the device has read them.
+      for (data::HostBatch& b : batches) b.prepare(c.train.batch, c.train.sequence, b.dtype);
       if (step.queued() == TrainStep::kMostQueued) {
         EXPECT_THROW(step.queue(stream, s + 1, 1e-3, batches), Error);
         queued.push_back(step.finish());
@@ -171,8 +171,11 @@ TEST(TrainStep, NothingQueuedBehindABrokenStepChangesTheWeights) {
   TrainStep step(c, arena);
   step.initialize(stream);
   const std::vector<data::HostBatch> good = batches_of(c, loaded.samples, 0);
-  std::vector<data::HostBatch> broken = good;
-  broken[0].labels[0] = std::int32_t(c.model.vocab);  // no such token: its loss is not a number
+  std::vector<data::HostBatch> broken = batches_of(c, loaded.samples, 0);
+  // The last label of a row, which is no input: there is no such token, so its loss is not a number.
+  const auto missing = std::uint32_t(c.model.vocab);
+  std::memcpy(broken[0].tokens(0) + c.train.sequence * size_of(broken[0].dtype), &missing,
+              std::size_t(size_of(broken[0].dtype)));
   EXPECT_TRUE(step.run(stream, 0, 1e-3, good).finite);
   const auto before = test::raw_bytes(stream, step.model().weights());
   step.queue(stream, 1, 1e-3, broken);
@@ -227,7 +230,7 @@ TEST(Evaluate, DoesNotDependOnTheBatchAndChangesNothing) {
     step.initialize(stream);
     const auto before = test::raw_bytes(stream, step.model().weights());
     const Loaded loaded(c);
-    results.push_back(evaluate(step, stream, loaded.samples, batch, 9));
+    results.push_back(evaluate(step, stream, loaded.validation, batch, 9));
     EXPECT_EQ(test::raw_bytes(stream, step.model().weights()), before);
   }
   for (const Evaluation& e : results) {
