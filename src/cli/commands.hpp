@@ -60,6 +60,7 @@ struct DataInspectArguments {
   std::string file, format, dtype, tokenizer;
   std::int64_t first = 0, show = 64;
   bool json = false;
+  bool sha256 = false;  // of a folder's shards; that of a single file is always computed
 };
 int data_inspect(const DataInspectArguments& arguments);
 
@@ -71,6 +72,16 @@ struct DataValidateArguments {
   bool no_sha256 = false;
 };
 int data_validate(const DataValidateArguments& arguments);
+
+struct DataIndexArguments {
+  std::vector<std::string> files;  // and globs
+  std::string format, dtype;       // empty: not stated
+  std::optional<std::int64_t> end_token;
+  int threads = 0;
+};
+int data_index(const DataIndexArguments& arguments);
+
+int data_plan(const ConfigArguments& arguments);
 
 int inspect(const std::string& file, bool json);
 int validate(const std::vector<std::string>& files);

@@ -108,7 +108,9 @@ int run(int argc, char** argv) {
   auto* tokenize = app.add_subcommand("tokenize", "turn text or JSONL into token shards");
   tokenize->add_option("inputs", tokenize_options.inputs, "files, globs or folders")->required();
   tokenize->add_option("--out", tokenize_options.out, "folder for the shards")->required();
-  tokenize->add_option("--tokenizer", tokenize_options.tokenizer, "byte, a tokenizer.json, or train:V")
+  tokenize
+      ->add_option("--tokenizer", tokenize_options.tokenizer,
+                   "byte, a tokenizer.json, a SentencePiece .model, or train:V")
       ->capture_default_str();
   tokenize->add_option("--extension", tokenize_options.extensions, "of the files that a folder is searched for")
       ->capture_default_str();
@@ -118,8 +120,9 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   tokenize->add_option("--shard-tokens", tokenize_options.shard_tokens, "tokens of a shard")->capture_default_str();
   tokenize->add_flag("--skip-invalid", tokenize_options.skip_invalid, "leave out files that are not UTF-8");
-  tokenize->add_option("--jobs", tokenize_options.jobs, "processes that encode BPE; 0: one a core")
-      ->capture_default_str();
+  tokenize->add_flag("--allow-lossy", tokenize_options.allow_lossy,
+                     "take a tokenizer that does not give back every text, and record that");
+  tokenize->add_option("--jobs", tokenize_options.jobs, "processes that encode; 0: one a core")->capture_default_str();
   tokenize->callback([&] { command = [&] { return cli::tokenize(tokenize_options); }; });
 
   cli::DetokenizeArguments text;
@@ -127,7 +130,8 @@ int run(int argc, char** argv) {
   detokenize->add_option("file", text.options.file, "token file")->required();
   detokenize->add_option("--first", text.options.first, "token to begin with")->capture_default_str();
   detokenize->add_option("--count", text.options.count, "tokens; -1: to the end")->capture_default_str();
-  detokenize->add_option("--tokenizer", text.options.tokenizer, "byte or a tokenizer.json; default: the sidecar's");
+  detokenize->add_option("--tokenizer", text.options.tokenizer,
+                         "byte, a tokenizer.json or a .model; default: the sidecar's");
   detokenize->add_option("--format", text.format, "raw, npy, llmc or megatron; default: as recorded with the file");
   detokenize->add_option("--dtype", text.dtype, "u16 or u32, for raw tokens without a sidecar");
   detokenize->add_option("-o,--output", text.output, "file to write; default: stdout");
@@ -136,8 +140,8 @@ int run(int argc, char** argv) {
   cli::DataInspectArguments data_arguments;
   auto* data = app.add_subcommand("data", "look into token files");
   data->require_subcommand(1);
-  auto* data_inspect = data->add_subcommand("inspect", "show and check a token file");
-  data_inspect->add_option("file", data_arguments.file, "token file")->required();
+  auto* data_inspect = data->add_subcommand("inspect", "show and check a token file, or a folder that tokenize made");
+  data_inspect->add_option("file", data_arguments.file, "token file or folder")->required();
   const char* const format_help = "raw, npy, llmc or megatron; default: as recorded with the file";
   const char* const dtype_help = "u16 or u32, for raw tokens without a sidecar";
   data_inspect->add_option("--format", data_arguments.format, format_help);
@@ -145,6 +149,7 @@ int run(int argc, char** argv) {
   data_inspect->add_option("--tokenizer", data_arguments.tokenizer, "to show text; default: the sidecar's");
   data_inspect->add_option("--first", data_arguments.first, "where the excerpt begins")->capture_default_str();
   data_inspect->add_option("--show", data_arguments.show, "tokens of the excerpt")->capture_default_str();
+  data_inspect->add_flag("--sha256", data_arguments.sha256, "hold the shards of a folder against their sums");
   data_inspect->add_flag("--json", data_arguments.json, "as JSON");
   data_inspect->callback([&] { command = [&] { return cli::data_inspect(data_arguments); }; });
 
@@ -158,6 +163,19 @@ int run(int argc, char** argv) {
   data_validate->add_option("--threads", validating.threads, "that read; 0: all cores")->capture_default_str();
   data_validate->add_flag("--no-sha256", validating.no_sha256, "leave out the sums that sidecars state");
   data_validate->callback([&] { command = [&] { return cli::data_validate(validating); }; });
+
+  cli::DataIndexArguments indexing;
+  auto* data_index = data->add_subcommand("index", "write where documents end beside token files: FILE.documents");
+  data_index->add_option("files", indexing.files, "token files and globs")->required();
+  data_index->add_option("--end-token", indexing.end_token, "it ends a document; default: the sidecar's end_of_text");
+  data_index->add_option("--format", indexing.format, format_help);
+  data_index->add_option("--dtype", indexing.dtype, dtype_help);
+  data_index->add_option("--threads", indexing.threads, "that read; 0: all cores")->capture_default_str();
+  data_index->callback([&] { command = [&] { return cli::data_index(indexing); }; });
+
+  auto* data_plan = data->add_subcommand("plan", "show sources, packing and mixture of a configuration");
+  data_plan->add_option("config", config.path, "configuration (TOML)")->required();
+  data_plan->callback([&] { command = [&] { return cli::data_plan(config); }; });
 
   std::string file;
   auto* inspect = app.add_subcommand("inspect", "show what a bundle or weight file holds");
@@ -186,7 +204,7 @@ int run(int argc, char** argv) {
   generate->add_option("--window", generation.window, "tokens the model looks back; 0: as trained")
       ->capture_default_str();
   generate->add_option("--tokenizer", generation.tokenizer,
-                       "byte or a tokenizer.json; default: what the weight file names");
+                       "byte, a tokenizer.json or a .model; default: what the weight file names");
   generate->add_option("--threads", threads, "CPU threads; 0: OMP_NUM_THREADS, else all cores")->capture_default_str();
   generate->callback([&] { command = [&] { return cli::generate(generation, threads); }; });
 
@@ -206,8 +224,9 @@ int run(int argc, char** argv) {
                     cli::kUsage);
     }
     const bool takes_overrides =
-        !arguments.empty() && (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "profile" ||
-                               arguments[0] == "tune" || arguments[0] == "config");
+        !arguments.empty() &&
+        (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "profile" || arguments[0] == "tune" ||
+         arguments[0] == "config" || (arguments[0] == "data" && arguments.size() > 1 && arguments[1] == "plan"));
     if (takes_overrides) config.overrides = take_overrides(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);

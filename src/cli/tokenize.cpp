@@ -61,6 +61,7 @@ int tokenize(data::TokenizeOptions options) {
   if (result.resumed_at > 0)
     std::cout << fmt::format("went on     after {} documents of a run that had not ended\n", result.resumed_at);
   std::cout << fmt::format("tokenizer   {} ({} tokens)\n", result.tokenizer, result.vocab);
+  if (!result.lossy.empty()) std::cout << "lossy       " << result.lossy << '\n';
   for (const auto& [name, split] : {std::pair{"train", &result.train}, std::pair{"validation", &result.validation}}) {
     if (split->shards.empty()) continue;
     std::cout << fmt::format("{:<11} {} documents, {} tokens of {} text ({:.2f} bytes a token)\n", name,

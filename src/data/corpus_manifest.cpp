@@ -14,13 +14,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxManifestBytes = std::int64_t(1) << 30;
+constexpr std::int64_t kMaxCount = std::int64_t(1) << 40;  // of a shard
 
 Json options_of(const CorpusOptions& o) {
   return {{"tokenizer", o.tokenizer},
           {"jsonl_field", o.jsonl_field},
           {"validation_fraction", o.validation_fraction},
           {"shard_tokens", o.shard_tokens},
-          {"skip_invalid", o.skip_invalid}};
+          {"skip_invalid", o.skip_invalid},
+          {"allow_lossy", o.allow_lossy}};
 }
 
 Json counts_of(const Sidecar& s) {
@@ -32,7 +34,8 @@ Sidecar counts_from(const Json& json) {
   s.documents = json.at("documents").get<std::int64_t>();
   s.tokens = json.at("tokens").get<std::int64_t>();
   s.text_bytes = json.at("text_bytes").get<std::int64_t>();
-  if (s.documents < 0 || s.tokens < 0 || s.text_bytes < 0) fail("a count is below 0");
+  for (const std::int64_t count : {s.documents, s.tokens, s.text_bytes})
+    if (count < 0 || count > kMaxCount) fail("a count of {} is not from 0 to 2^40", count);
   return s;
 }
 
@@ -47,7 +50,7 @@ Json side_of(const ShardState& state, const char* stem) {
   };
   for (const Sidecar& s : state.closed) {
     add(s);
-    Json shard{{"file", fmt::format("{}-{:05}.bin", stem, shards.size())}};
+    Json shard{{"file", shard_name(stem, shards.size())}};
     shard.update(counts_of(s));
     shard["sha256"] = s.sha256;
     shards.push_back(shard);
@@ -66,6 +69,7 @@ ShardState side_from(const Json& json, const CorpusManifest& about) {
     s.dtype = about.vocab <= 1 << 16 ? DType::u16 : DType::u32;
     s.tokenizer = about.tokenizer;
     s.end_of_text = about.end_of_text;
+    s.lossy = !about.lossy.empty();
     return s;
   };
   for (const Json& shard : json.at("shards")) {
@@ -83,9 +87,9 @@ CorpusManifest parse(const std::string& text) {
   CorpusManifest m;
   m.complete = json.at("complete").get<bool>();
   const Json& o = json.at("options");
-  m.options = {o.at("tokenizer").get<std::string>(), o.at("jsonl_field").get<std::string>(),
+  m.options = {o.at("tokenizer").get<std::string>(),      o.at("jsonl_field").get<std::string>(),
                o.at("validation_fraction").get<double>(), o.at("shard_tokens").get<std::int64_t>(),
-               o.at("skip_invalid").get<bool>()};
+               o.at("skip_invalid").get<bool>(),          o.value("allow_lossy", false)};
   for (const Json& i : json.at("inputs"))
     m.inputs.push_back(
         {i.at("path").get<std::string>(), i.at("bytes").get<std::int64_t>(), i.at("modified_ns").get<std::int64_t>()});
@@ -93,6 +97,7 @@ CorpusManifest parse(const std::string& text) {
   const Json& tokenizer = json.at("tokenizer");
   m.tokenizer = tokenizer.at("name").get<std::string>();
   m.tokenizer_sha256 = tokenizer.value("sha256", "");
+  m.lossy = tokenizer.value("lossy", "");
   m.vocab = tokenizer.at("vocab").get<std::int64_t>();
   m.end_of_text = tokenizer.at("end_of_text").get<std::int64_t>();
   m.train = side_from(json.at("train"), m);
@@ -133,6 +138,7 @@ void write_manifest(const std::string& folder, const CorpusManifest& m) {
   json["options"] = options_of(m.options);
   Json tokenizer{{"name", m.tokenizer}, {"vocab", m.vocab}, {"end_of_text", m.end_of_text}};
   if (!m.tokenizer_sha256.empty()) tokenizer["sha256"] = m.tokenizer_sha256;
+  if (!m.lossy.empty()) tokenizer["lossy"] = m.lossy;
   json["tokenizer"] = tokenizer;
   json["train"] = side_of(m.train, "train");
   json["validation"] = side_of(m.validation, "validation");

@@ -20,6 +20,7 @@ struct CorpusOptions {
   double validation_fraction = 0;
   std::int64_t shard_tokens = 0;
   bool skip_invalid = false;
+  bool allow_lossy = false;
 };
 
 struct CorpusManifest {
@@ -27,8 +28,9 @@ struct CorpusManifest {
   CorpusOptions options;
   std::vector<InputFile> inputs;
   std::vector<std::string> left_out;
-  std::string tokenizer;         // "byte", or tokenizer.json in the same folder
+  std::string tokenizer;         // "byte", or tokenizer.json or tokenizer.model in the same folder
   std::string tokenizer_sha256;  // of that file; empty for "byte"
+  std::string lossy;             // why its texts do not all come back; empty: they do
   std::int64_t vocab = 0, end_of_text = 0;
   CorpusPosition position;  // while it is not complete
   ShardState train, validation;

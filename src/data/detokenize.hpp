@@ -16,7 +16,7 @@ namespace mylos::data {
 struct DetokenizeOptions {
   std::string file = {};
   TokenFormat format = {};     // of a file that has no sidecar
-  std::string tokenizer = {};  // "byte" or a tokenizer.json; empty: what the sidecar names
+  std::string tokenizer = {};  // "byte", a tokenizer.json or a .model; empty: what the sidecar names
   std::int64_t first = 0;
   std::int64_t count = -1;  // -1: to the end
 };

@@ -156,10 +156,12 @@ bool DocumentReader::next(TextPiece& piece) {
     position_ = {position_.file + 1, 0, 0, position_.document};
   }
   const std::string_view left = lines_ ? std::string_view(text_).substr(text_begin_) : std::string_view(buffer_);
+  piece.begins = !inside_;
   const std::size_t size = left.size() > piece_bytes_ ? piece_end(left, piece_bytes_) : left.size();
   piece.text.assign(left.substr(0, size));
   piece.ends = size == left.size();
   piece.document = position_.document;
+  inside_ = !piece.ends;
   if (lines_) {
     text_begin_ += size;
   } else {

@@ -17,7 +17,7 @@
 
 namespace mylos::data {
 
-inline constexpr std::size_t kPieceBytes = std::size_t(8) << 20;
+inline constexpr std::size_t kPieceBytes = std::size_t(8) << 20;  // of a document that is encoded at once
 inline constexpr std::size_t kMaxLineBytes = std::size_t(1) << 28;
 
 // Where a document begins.
@@ -29,8 +29,8 @@ struct CorpusPosition {
 
 struct TextPiece {
   std::string text;
-  bool ends = true;           // the document
-  std::int64_t document = 0;  // its number
+  bool begins = true, ends = true;  // the document
+  std::int64_t document = 0;        // its number
 };
 
 class DocumentReader {
@@ -57,9 +57,9 @@ class DocumentReader {
   std::size_t piece_bytes_;
   CorpusPosition position_;
   std::unique_ptr<ByteStream> stream_;
-  std::int64_t bytes_before_ = 0;  // of the files that are done
-  bool lines_ = false, at_end_ = false;
-  std::string buffer_;  // read and not yet given out, from begin_ on
+  std::int64_t bytes_before_ = 0;                         // of the files that are done
+  bool lines_ = false, at_end_ = false, inside_ = false;  // inside: of a document whose pieces are given out
+  std::string buffer_;                                    // read and not yet given out, from begin_ on
   std::size_t begin_ = 0;
   std::string text_;  // of the line whose pieces are given out, from text_begin_ on
   std::size_t text_begin_ = 0;

@@ -15,10 +15,10 @@ static_assert(std::endian::native == std::endian::little, "numbers travel as lit
 
 constexpr std::uint64_t kMaxTokensOfText = std::uint64_t(1) << 32;
 
-TokenBatch bytes_of(const std::vector<std::string>& texts) {
+TokenBatch bytes_of(const std::vector<EncoderText>& texts) {
   TokenBatch all;
   all.reserve(texts.size());
-  for (const std::string& text : texts) {
+  for (const auto& [text, continues] : texts) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     all.emplace_back(bytes, bytes + text.size());
   }
@@ -27,12 +27,12 @@ TokenBatch bytes_of(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-void send_texts(TokenizerProcess& process, const std::vector<std::string>& texts) {
+void send_texts(TokenizerProcess& process, const std::vector<EncoderText>& texts) {
   std::string frame;
   const auto put = [&](std::uint64_t n) { frame.append(reinterpret_cast<const char*>(&n), sizeof n); };
   put(texts.size());
-  for (const std::string& text : texts) {
-    put(text.size());
+  for (const auto& [text, continues] : texts) {
+    put(text.size() | std::uint64_t(continues) << 63);
     frame += text;
   }
   process.send(frame);
@@ -51,7 +51,7 @@ EncoderPool::~EncoderPool() {
   for (std::thread& t : threads_) t.join();
 }
 
-std::future<TokenBatch> EncoderPool::encode(std::vector<std::string> texts) {
+std::future<TokenBatch> EncoderPool::encode(std::vector<EncoderText> texts) {
   if (tokenizer_ == "byte")
     return std::async(std::launch::deferred, [texts = std::move(texts)] { return bytes_of(texts); });
   Task task([this, texts = std::move(texts)](std::unique_ptr<TokenizerProcess>& process) {
@@ -85,7 +85,7 @@ void EncoderPool::work() {
   }
 }
 
-TokenBatch EncoderPool::exchange(TokenizerProcess& process, const std::vector<std::string>& texts) const {
+TokenBatch EncoderPool::exchange(TokenizerProcess& process, const std::vector<EncoderText>& texts) const {
   send_texts(process, texts);
   TokenBatch all(texts.size());
   for (std::vector<std::uint32_t>& tokens : all) {

@@ -20,20 +20,25 @@ class TokenizerProcess;
 
 using TokenBatch = std::vector<std::vector<std::uint32_t>>;  // of each text
 
+struct EncoderText {
+  std::string text;
+  bool continues = false;  // the document of the text before it
+};
+
 class EncoderPool {
  public:
-  // tokenizer: "byte" or a tokenizer.json with its table beside it.
+  // tokenizer: "byte", or a tokenizer.json or SentencePiece .model with its table beside it.
   EncoderPool(std::string tokenizer, std::int64_t vocab, int jobs);
   ~EncoderPool();
   EncoderPool(const EncoderPool&) = delete;
   EncoderPool& operator=(const EncoderPool&) = delete;
 
-  std::future<TokenBatch> encode(std::vector<std::string> texts);
+  std::future<TokenBatch> encode(std::vector<EncoderText> texts);
 
  private:
   using Task = std::packaged_task<TokenBatch(std::unique_ptr<TokenizerProcess>&)>;
   void work();
-  TokenBatch exchange(TokenizerProcess& process, const std::vector<std::string>& texts) const;
+  TokenBatch exchange(TokenizerProcess& process, const std::vector<EncoderText>& texts) const;
 
   std::string tokenizer_;
   std::int64_t vocab_;
@@ -46,7 +51,8 @@ class EncoderPool {
   std::vector<std::thread> threads_;
 };
 
-// Batches as processes read them: a count, then each text with its length before it.
-void send_texts(TokenizerProcess& process, const std::vector<std::string>& texts);
+// Batches as processes read them: a count, then each text with its length before it; the highest bit of the length says
+// that it continues a document.
+void send_texts(TokenizerProcess& process, const std::vector<EncoderText>& texts);
 
 }  // namespace mylos::data

@@ -68,8 +68,10 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
   if (!tokenizer.empty()) {
     const auto t = make_tokenizer(tokenizer);
     const bool fits = std::all_of(r.excerpt.begin(), r.excerpt.end(), [&](std::int32_t x) { return x < t->vocab(); });
+    std::int32_t before = -1;
+    if (first > 0) file.read(first - 1, 1, kAnyToken, &before);
     if (fits)
-      r.excerpt_text = t->decode(r.excerpt);
+      r.excerpt_text = t->decode(r.excerpt, before < t->vocab() ? before : -1);
     else
       r.problems.push_back(fmt::format("the excerpt holds tokens that tokenizer '{}' does not have", tokenizer));
   }
@@ -84,7 +86,8 @@ std::string describe(const TokenFileReport& r) {
   if (r.sidecar) {
     const Sidecar& s = *r.sidecar;
     if (!s.tokenizer.empty())
-      text += fmt::format("  tokenizer  {}, vocabulary {}, end of text {}\n", s.tokenizer, s.vocab, s.end_of_text);
+      text += fmt::format("  tokenizer  {}, vocabulary {}, end of text {}{}\n", s.tokenizer, s.vocab, s.end_of_text,
+                          s.lossy ? "; not every text comes back exactly" : "");
     if (s.text_bytes > 0)
       text += fmt::format("  text       {} bytes, {:.3f} bytes a token\n", s.text_bytes,
                           double(s.text_bytes) / double(r.tokens));

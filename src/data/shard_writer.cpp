@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "data/document_index.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;
+
+std::string shard_name(std::string_view stem, std::size_t shard) { return fmt::format("{}-{:05}.bin", stem, shard); }
 
 ShardWriter::ShardWriter(std::string folder, std::string stem, const Sidecar& about, std::int64_t shard_tokens,
                          const ShardState& from)
@@ -47,7 +50,7 @@ ShardWriter::~ShardWriter() {
 }
 
 std::string ShardWriter::path_of(std::size_t shard) const {
-  return (fs::path(folder_) / fmt::format("{}-{:05}.bin", stem_, shard)).string();
+  return (fs::path(folder_) / shard_name(stem_, shard)).string();
 }
 
 // from.tokens of it are there already when it is a shard to go on with.
@@ -135,6 +138,7 @@ std::vector<std::string> ShardWriter::finish() {
     // The sidecar first: a shard never stands there without one.
     write_file(sidecar_path(paths[i]), write_sidecar(closed_[i]));
     if (fs::exists(paths[i] + ".partial")) fs::rename(paths[i] + ".partial", paths[i]);
+    write_document_index(TokenFile(paths[i]), about_.end_of_text);
   }
   keep_ = true;
   return paths;

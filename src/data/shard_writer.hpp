@@ -1,4 +1,4 @@
-// Writes documents as token shards `<folder>/<stem>-00000.bin` with their sidecars.
+// Writes documents as token shards `<folder>/<stem>-00000.bin` with their sidecars and indices of documents.
 //
 // A shard ends with the document that takes it to shard_tokens. Files carry ".partial" in their names until finish()
 // renames them all; a writer that is neither finished nor told to keep() removes what it wrote. A writer goes on where
@@ -10,12 +10,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/file.hpp"
 #include "data/sidecar.hpp"
 
 namespace mylos::data {
+
+std::string shard_name(std::string_view stem, std::size_t shard);  // "train-00000.bin"
 
 struct ShardState {
   std::vector<Sidecar> closed;

@@ -69,6 +69,10 @@ Sidecar parse_sidecar(std::string_view json, const std::string& name) {
   s.documents = count_of(object, "documents", kAny, name);
   s.text_bytes = count_of(object, "text_bytes", kAny, name);
   s.sha256 = text_of(object, "sha256", name);
+  if (const auto lossy = object.find("lossy"); lossy != object.end()) {
+    check(lossy->is_boolean(), "{}: \"lossy\" is neither true nor false", name);
+    s.lossy = lossy->get<bool>();
+  }
   if (const std::string container = text_of(object, "container", name); !container.empty()) {
     try {
       s.container = container_named(container);
@@ -94,6 +98,7 @@ std::string write_sidecar(const Sidecar& s) {
   if (s.documents >= 0) object["documents"] = s.documents;
   if (s.text_bytes >= 0) object["text_bytes"] = s.text_bytes;
   if (!s.sha256.empty()) object["sha256"] = s.sha256;
+  if (s.lossy) object["lossy"] = true;
   if (s.container) object["container"] = std::string(name_of(*s.container));
   return object.dump(2) + "\n";
 }

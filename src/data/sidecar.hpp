@@ -30,6 +30,7 @@ struct Sidecar {
   std::int64_t documents = -1;
   std::int64_t text_bytes = -1;  // bytes of the text the tokens stand for, for bits per byte
   std::string sha256;            // of the token file, lower-case hex
+  bool lossy = false;            // made by a tokenizer that does not give back every text
   std::optional<Container> container = {};
 };
 

@@ -1,7 +1,6 @@
 #include "data/tokenize.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -12,6 +11,7 @@
 #include "base/error.hpp"
 #include "data/corpus_inputs.hpp"
 #include "data/corpus_manifest.hpp"
+#include "data/corpus_tokenizer.hpp"
 #include "data/documents.hpp"
 #include "data/encoder_pool.hpp"
 #include "data/file.hpp"
@@ -25,17 +25,11 @@ namespace {
 
 constexpr std::size_t kBatchBytes = std::size_t(1) << 20;
 constexpr std::size_t kBatchDocuments = 4096;
-constexpr std::int64_t kMaxTokenizerBytes = std::int64_t(1) << 28;
+// SentencePiece looks at a text as a whole and takes about 70 bytes of memory for each of its bytes.
+constexpr std::size_t kSentencePieceBytes = std::size_t(1) << 20;
 
 bool is_validation(std::int64_t document, double fraction) {
   return std::floor(double(document + 1) * fraction + 0.5) > std::floor(double(document) * fraction + 0.5);
-}
-
-std::string sha256_of(const std::string& path) {
-  const std::string content = read_file(path, kMaxTokenizerBytes);
-  Sha256 sum;
-  sum.add(content.data(), content.size());
-  return sum.hex();
 }
 
 std::int64_t bytes_of(const std::vector<InputFile>& inputs) {
@@ -46,7 +40,7 @@ std::int64_t bytes_of(const std::vector<InputFile>& inputs) {
 
 // A few pieces that are encoded together.
 struct Batch {
-  std::vector<std::string> texts;
+  std::vector<EncoderText> texts;
   std::vector<TextPiece> about;  // without their text
   std::vector<std::int64_t> sizes;
   CorpusPosition position;  // after it; a place to go on from when its last piece ends a document
@@ -59,8 +53,8 @@ bool next_batch(DocumentReader& reader, Batch& batch) {
   for (TextPiece piece; bytes < kBatchBytes && batch.texts.size() < kBatchDocuments && reader.next(piece);) {
     bytes += piece.text.size();
     batch.sizes.push_back(std::int64_t(piece.text.size()));
-    batch.texts.push_back(std::move(piece.text));
-    batch.about.push_back({"", piece.ends, piece.document});
+    batch.texts.push_back({std::move(piece.text), !piece.begins});
+    batch.about.push_back({"", piece.begins, piece.ends, piece.document});
   }
   batch.position = reader.position();
   batch.bytes_read = reader.bytes_read();
@@ -71,8 +65,8 @@ class Run {
  public:
   Run(const TokenizeOptions& options, TokenizeResult& result) : options_(options), result_(result) {
     files_ = find_inputs(options.inputs, options.extensions);
-    manifest_.options = {options.tokenizer, options.jsonl_field, options.validation_fraction, options.shard_tokens,
-                         options.skip_invalid};
+    manifest_.options = {options.tokenizer,    options.jsonl_field,  options.validation_fraction,
+                         options.shard_tokens, options.skip_invalid, options.allow_lossy};
     manifest_.inputs = describe_inputs(files_);
   }
 
@@ -106,6 +100,7 @@ class Run {
     manifest_.complete = true;
     write_manifest(options_.out, manifest_);
     result_.vocab = manifest_.vocab;
+    result_.lossy = manifest_.lossy;
     result_.skipped = manifest_.left_out;
   }
 
@@ -132,57 +127,20 @@ class Run {
     std::erase_if(files_, [&](const std::string& f) {
       return std::find(manifest_.left_out.begin(), manifest_.left_out.end(), f) != manifest_.left_out.end();
     });
-    prepare_tokenizer(before && !before->complete);
+    const bool going_on = before && !before->complete;
+    result_.tokenizer =
+        prepare_tokenizer(options_, going_on, manifest_,
+                          [&](std::int64_t vocab, const std::string& path) { train_tokenizer(vocab, path); });
     if (manifest_.position == CorpusPosition{}) write_manifest(options_.out, manifest_);
   }
 
-  // The tokenizer beside the shards: made once, the same ever after.
-  void prepare_tokenizer(bool going_on) {
-    if (options_.tokenizer == "byte") {
-      manifest_.tokenizer = result_.tokenizer = "byte";
-    } else {
-      const std::string path = result_.tokenizer = (fs::path(options_.out) / "tokenizer.json").string();
-      if (going_on) {
-        check(sha256_of(path) == manifest_.tokenizer_sha256,
-              "'{}' was changed since the run began: remove the folder '{}' and begin again", path, options_.out);
-        check(
-            options_.tokenizer.starts_with("train:") || sha256_of(options_.tokenizer) == manifest_.tokenizer_sha256,
-            "tokenizer '{}' was changed since the unfinished run in '{}' began: remove the folder or give the same one",
-            options_.tokenizer, options_.out);
-      } else if (options_.tokenizer.starts_with("train:")) {
-        train_tokenizer(path);
-      } else {
-        check(!options_.tokenizer.ends_with(".model"),
-              "tokenizer '{}': SentencePiece models are not read; give a byte-level tokenizer.json or train:V",
-              options_.tokenizer);
-        check(fs::is_regular_file(options_.tokenizer),
-              "tokenizer '{}' is neither \"byte\", \"train:V\", nor a tokenizer.json that exists", options_.tokenizer);
-        if (!fs::exists(path) || !fs::equivalent(options_.tokenizer, path))
-          fs::copy_file(options_.tokenizer, path, fs::copy_options::overwrite_existing);
-        run_tokenizer_tool({"table", path});
-      }
-      manifest_.tokenizer = "tokenizer.json";
-      manifest_.tokenizer_sha256 = sha256_of(path);
-    }
-    const auto tokenizer = make_tokenizer(result_.tokenizer);
-    manifest_.vocab = tokenizer->vocab();
-    manifest_.end_of_text = tokenizer->end_of_text();
-    check(manifest_.end_of_text >= 0, "'{}' has no token that ends a text", result_.tokenizer);
-  }
-
-  void train_tokenizer(const std::string& path) {
-    const std::string_view size = std::string_view(options_.tokenizer).substr(6);
-    std::int64_t vocab = 0;
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), vocab);
-    check(error == std::errc() && end == size.data() + size.size() && vocab >= kByteVocab && vocab <= 1 << 20,
-          "tokenizer '{}': the vocabulary to train is from {} (all bytes and the end token) to {}", options_.tokenizer,
-          kByteVocab, 1 << 20);
+  void train_tokenizer(std::int64_t vocab, const std::string& path) {
     TokenizerProcess process({"train", "--vocab", std::to_string(vocab), "--out", path});
     DocumentReader reader(files_, options_.jsonl_field, true);
     Batch batch;
     while (next_batch(reader, batch)) {
       // Validation text is held out of the tokenizer's training too.
-      std::vector<std::string> seen;
+      std::vector<EncoderText> seen;
       for (std::size_t i = 0; i < batch.texts.size(); ++i)
         if (!is_validation(batch.about[i].document, options_.validation_fraction))
           seen.push_back(std::move(batch.texts[i]));
@@ -198,12 +156,14 @@ class Run {
     about.vocab = manifest_.vocab;
     about.tokenizer = manifest_.tokenizer;
     about.end_of_text = manifest_.end_of_text;
+    about.lossy = !manifest_.lossy.empty();
     return about;
   }
 
   void encode() {
     const int jobs = options_.jobs > 0 ? options_.jobs : std::max(1, int(std::thread::hardware_concurrency()));
-    DocumentReader reader(files_, options_.jsonl_field, manifest_.tokenizer != "byte", manifest_.position);
+    DocumentReader reader(files_, options_.jsonl_field, manifest_.tokenizer != "byte", manifest_.position,
+                          is_sentencepiece(manifest_.tokenizer) ? kSentencePieceBytes : kPieceBytes);
     EncoderPool pool(result_.tokenizer, manifest_.vocab, jobs);
     bytes_before_ = reader.bytes_read();
     std::deque<std::pair<Batch, std::future<TokenBatch>>> under_way;

@@ -24,14 +24,15 @@ struct TokenizeOptions {
   std::vector<std::string> inputs = {};  // files, globs, folders (searched for `extensions`)
   std::vector<std::string> extensions = {".txt", ".md", ".py", ".jsonl"};
   std::string out = {};  // folder, made when missing
-  // "byte", the path of a tokenizer.json (copied to out), or "train:V": a byte-level BPE of V tokens trained on the
-  // inputs.
+  // "byte", the path of a tokenizer.json or of a SentencePiece .model (copied to out), or "train:V": a byte-level BPE of V
+  // tokens trained on the inputs.
   std::string tokenizer = "byte";
   std::string jsonl_field = "text";
-  bool skip_invalid = false;          // leave out files that are not UTF-8, which BPE otherwise refuses
+  bool skip_invalid = false;          // leave out files that are not UTF-8, which all but "byte" otherwise refuse
+  bool allow_lossy = false;           // take a tokenizer that does not give back every text, and record that
   double validation_fraction = 0.01;  // [0, 0.5]
   std::int64_t shard_tokens = std::int64_t(1) << 28;
-  int jobs = 0;                    // processes that encode BPE; 0: one a core
+  int jobs = 0;                    // processes that encode, all but "byte"; 0: one a core
   double checkpoint_seconds = 10;  // between two records of how far it is; one more after every shard
   std::function<void(const TokenizeProgress&)> progress = {};  // called every few megabytes
 };
@@ -41,7 +42,8 @@ struct TokenizeSplit {
   std::int64_t documents = 0, tokens = 0, text_bytes = 0;
 };
 struct TokenizeResult {
-  std::string tokenizer;  // "byte" or out/tokenizer.json
+  std::string tokenizer;  // "byte", out/tokenizer.json or out/tokenizer.model
+  std::string lossy;      // why its texts do not all come back; empty: they do
   std::int64_t vocab = 0;
   std::vector<std::string> skipped;  // files left out by skip_invalid
   std::int64_t resumed_at = 0;       // documents that a run that was killed had done

@@ -28,7 +28,7 @@ class ByteTokenizer final : public Tokenizer {
     for (const char c : text) tokens.push_back(std::int32_t(static_cast<unsigned char>(c)));
     return tokens;
   }
-  std::string decode(std::span<const std::int32_t> tokens) const override {
+  std::string decode(std::span<const std::int32_t> tokens, std::int32_t) const override {
     std::string text;
     text.reserve(tokens.size());
     for (const std::int32_t t : tokens) {
@@ -39,9 +39,9 @@ class ByteTokenizer final : public Tokenizer {
   }
 };
 
-class BpeTokenizer final : public Tokenizer {
+class TableTokenizer final : public Tokenizer {
  public:
-  explicit BpeTokenizer(std::string path) : path_(std::move(path)) {
+  explicit TableTokenizer(std::string path) : path_(std::move(path)) {
     const std::string table = token_bytes_path(path_);
     check(std::filesystem::exists(table), "'{}' is missing: make it with `tools/tokenizer.py table {}`", table, path_);
     bytes_ = parse_token_bytes(read_file(table, kMaxTableBytes), table);
@@ -61,16 +61,25 @@ class BpeTokenizer final : public Tokenizer {
     }
     return tokens;
   }
-  std::string decode(std::span<const std::int32_t> tokens) const override {
+  std::string decode(std::span<const std::int32_t> tokens, std::int32_t before) const override {
     std::string text;
+    bool begins = before < 0 || bytes_of(before).empty();
     for (const std::int32_t t : tokens) {
-      check(t >= 0 && t < vocab(), "token {} is not below {}, the vocabulary of '{}'", t, vocab(), path_);
-      text += bytes_.tokens[std::size_t(t)];
+      std::string_view bytes = bytes_of(t);
+      const bool prefixed = begins && bytes_.dummy_prefix && bytes.starts_with(' ');
+      begins = bytes.empty();
+      text += bytes.substr(prefixed ? 1 : 0);
     }
     return text;
   }
+  std::string lossy() const override { return bytes_.lossy; }
 
  private:
+  const std::string& bytes_of(std::int32_t token) const {
+    check(token >= 0 && token < vocab(), "token {} is not below {}, the vocabulary of '{}'", token, vocab(), path_);
+    return bytes_.tokens[std::size_t(token)];
+  }
+
   std::string path_;
   TokenBytes bytes_;
 };
@@ -107,19 +116,29 @@ TokenBytes parse_token_bytes(std::string_view text, const std::string& name) {
           end->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), table.tokens.size());
     table.end_of_text = end->get<std::int32_t>();
   }
+  if (const auto prefix = json.find("dummy_prefix"); prefix != json.end()) {
+    check(prefix->is_boolean(), "{}: \"dummy_prefix\" is neither true nor false", name);
+    table.dummy_prefix = prefix->get<bool>();
+  }
+  if (const auto lossy = json.find("lossy"); lossy != json.end()) {
+    check(lossy->is_string(), "{}: \"lossy\" is not a string", name);
+    table.lossy = lossy->get<std::string>();
+  }
   return table;
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name) {
   if (name == "byte") return std::make_unique<ByteTokenizer>();
-  check(name.ends_with(".json") && std::filesystem::is_regular_file(name),
-        "tokenizer '{}' is neither \"byte\" nor the path of a tokenizer.json", name);
-  return std::make_unique<BpeTokenizer>(name);
+  check((name.ends_with(".json") || is_sentencepiece(name)) && std::filesystem::is_regular_file(name),
+        "tokenizer '{}' is neither \"byte\" nor the path of a tokenizer.json or of a SentencePiece .model", name);
+  return std::make_unique<TableTokenizer>(name);
 }
 
-std::string token_bytes_path(const std::string& tokenizer_json) {
+bool is_sentencepiece(std::string_view name) { return name.ends_with(".model"); }
+
+std::string token_bytes_path(const std::string& tokenizer) {
   const std::string_view stem =
-      std::string_view(tokenizer_json).substr(0, tokenizer_json.size() - (tokenizer_json.ends_with(".json") ? 5 : 0));
+      std::string_view(tokenizer).substr(0, tokenizer.size() - (tokenizer.ends_with(".json") ? 5 : 0));
   return std::string(stem) + ".bytes.json";
 }
 

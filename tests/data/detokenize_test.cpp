@@ -1,13 +1,16 @@
 #include "data/detokenize.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
 #include "data/documents.hpp"
 #include "data/files.hpp"
 #include "data/texts.hpp"
+#include "data/token_file.hpp"
 #include "data/tokenize.hpp"
 #include "data/tokenizer.hpp"
+#include "data/tokenizer_files.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::data {
@@ -23,27 +26,6 @@ std::string text_of(const DetokenizeOptions& options) {
   detokenize(options, [&](std::string_view part) { text += part; });
   return text;
 }
-
-// Files as the models ship them: byte-level BPE with the pre-tokenizer and the special tokens of GPT-2 or Llama 3.
-const char* const kMakeTokenizers = R"(
-import sys
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
-llama = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-text = ["the mill grinds the grain, 12345 times"] * 9
-for name, end, pre in (
-    ("gpt2", "<|endoftext|>", ByteLevel(add_prefix_space=False)),
-    ("llama3", "<|end_of_text|>", Sequence([Split(Regex(llama), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])),
-):
-    t = Tokenizer(models.BPE(ignore_merges=name == "llama3"))
-    t.pre_tokenizer, t.decoder = pre, decoders.ByteLevel()
-    t.train_from_iterator(text, trainers.BpeTrainer(vocab_size=300, initial_alphabet=ByteLevel.alphabet(), show_progress=False))
-    t.add_special_tokens([AddedToken("<|begin_of_text|>", special=True), AddedToken(end, special=True)])
-    t.post_processor = processors.TemplateProcessing(
-        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", t.token_to_id("<|begin_of_text|>"))])
-    t.save(f"{sys.argv[1]}/{name}.json")
-)";
 
 // Every character there is but surrogates, and what random_text holds.
 std::string every_character() {
@@ -89,16 +71,60 @@ TEST(Detokenize, BytesComeBack) {
 TEST(Detokenize, EveryCharacterComesBackThroughEveryBpe) {
   if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
   TemporaryFolder folder;
-  run_program({test::test_python(), "-c", kMakeTokenizers, folder.path()}, "");
+  test::make_tokenizer_files(folder);
   const std::string text = every_character();
   for (const std::string& tokenizer : {std::string("train:300"), folder / "gpt2.json", folder / "llama3.json"})
     expect_back(tokenizer, text);
 }
 
+// The words of every special token stand in the text, and no token but the one after each document ends it.
+TEST(Detokenize, SpecialTokensInTextAreText) {
+  if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
+  TemporaryFolder folder;
+  test::make_tokenizer_files(folder);
+  const std::string text = "a<|end_of_text|>b <|endoftext|><|begin_of_text|> c</s>";
+  for (const char* name : {"one.txt", "two.txt"}) write_bytes(folder / name, text);
+  for (const char* name : {"gpt2", "llama3"}) {
+    const TokenizeResult r = tokenize({.inputs = {folder / "*.txt"},
+                                       .out = folder / name,
+                                       .tokenizer = folder / fmt::format("{}.json", name),
+                                       .validation_fraction = 0});
+    EXPECT_EQ(text_of({.file = r.train.shards.at(0)}), text + text);
+    const TokenFile file(r.train.shards[0], {});
+    std::vector<std::int32_t> tokens(std::size_t(file.size()));
+    file.read(0, file.size(), r.vocab, tokens.data());
+    const std::int32_t end = make_tokenizer(r.tokenizer)->end_of_text();
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), end), 2) << name;
+    EXPECT_EQ(tokens.back(), end);
+  }
+}
+
+TEST(Detokenize, WhatChangesTextIsRefusedOrRecorded) {
+  if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
+  TemporaryFolder folder;
+  test::make_tokenizer_files(folder);
+  const std::string text = "e\xcc\x81 and more than eight tokens of text";  // e and an acute accent
+  TokenizeOptions options{.inputs = {write_bytes(folder / "a.txt", text)}, .validation_fraction = 0};
+  for (const auto& [name, why, back] : {std::tuple{"nfc", "it normalises its text (NFC)", "\xc3\xa9" + text.substr(3)},
+                                        {"prefix", "it puts a space before texts", " " + text}}) {
+    options.tokenizer = folder / fmt::format("{}.json", name);
+    options.out = folder / name;
+    options.allow_lossy = false;
+    EXPECT_HAS(error_of([&] { tokenize(options); }), why);
+    options.allow_lossy = true;
+    const TokenizeResult r = tokenize(options);
+    EXPECT_HAS(r.lossy, why);
+    EXPECT_EQ(text_of({.file = r.train.shards.at(0)}), back);
+    EXPECT_TRUE(read_sidecar(r.train.shards[0])->lossy);
+    EXPECT_HAS(test::bytes_of(folder / fmt::format("{}/manifest.json", name)), why);
+  }
+  expect_back(folder / "cut.json", text);
+}
+
 TEST(Detokenize, LongDocumentsHaveTheSameTokensInPieces) {
   if (!bpe_is_available()) GTEST_SKIP() << "no Python with the module tokenizers";
   TemporaryFolder folder;
-  run_program({test::test_python(), "-c", kMakeTokenizers, folder.path()}, "");
+  test::make_tokenizer_files(folder);
   std::mt19937_64 gen(test::test_seed());
   std::string text;
   const std::string words[] = {"the mill", " grinds 12345", ".", "\n", "\n\n", "\n  ", ");\n", " ", "'s", "é"};

@@ -1,4 +1,4 @@
-// Texts that tokenizers get wrong, and whether there is a Python with the module tokenizers.
+// Texts that tokenizers get wrong, and whether there is a Python with the modules that tokenizers need.
 #pragma once
 
 #include <cstdlib>
@@ -15,14 +15,16 @@ inline std::string test_python() {
   return std::getenv("MYLOS_PYTHON") ? std::getenv("MYLOS_PYTHON") : MYLOS_TEST_PYTHON;
 }
 
-inline bool bpe_is_available() {
+inline bool python_has(const std::string& module) {
   try {
-    data::run_program({test_python(), "-c", "import tokenizers"}, "");
+    data::run_program({test_python(), "-c", "import " + module}, "");
     return true;
   } catch (const Error&) {
     return false;
   }
 }
+inline bool bpe_is_available() { return python_has("tokenizers"); }
+inline bool sentencepiece_is_available() { return python_has("sentencepiece, google.protobuf"); }
 
 inline std::string random_text(std::mt19937_64& gen, bool utf8) {
   static const std::vector<std::string> words = {"mill",

@@ -10,6 +10,7 @@
 #include "data/files.hpp"
 #include "data/texts.hpp"
 #include "data/tokenize.hpp"
+#include "data/tokenizer_files.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::data {
@@ -109,6 +110,14 @@ TEST(TokenizeResume, BpeIsTheSameAfterKillsAndForEveryNumberOfJobs) {
   expect_same_after_kills("train:300", 700'000);
 }
 
+TEST(TokenizeResume, SentencePieceIsTheSameAfterKillsAndForEveryNumberOfJobs) {
+  if (!test::sentencepiece_is_available())
+    GTEST_SKIP() << "no Python with the modules sentencepiece and google.protobuf";
+  TemporaryFolder models;
+  test::make_sentencepiece_models(models);
+  expect_same_after_kills(models / "unigram.model", 700'000);
+}
+
 TEST(TokenizeResume, OtherArgumentsAreRefused) {
   const Inputs inputs;
   TemporaryFolder out;
@@ -122,6 +131,7 @@ TEST(TokenizeResume, OtherArgumentsAreRefused) {
   };
   EXPECT_HAS(message([](auto& o) { o.validation_fraction = 0.2; }), "validation_fraction was 0.1 and is now 0.2");
   EXPECT_HAS(message([](auto& o) { o.tokenizer = "train:300"; }), "tokenizer was \"byte\"");
+  EXPECT_HAS(message([](auto& o) { o.allow_lossy = true; }), "allow_lossy was false and is now true");
   EXPECT_HAS(message([&](auto& o) { o.inputs = {inputs.folder / "a.jsonl"}; }), "were 4 files and are now 1");
   write_bytes(inputs.folder / "c.txt", "changed");
   EXPECT_HAS(message([](auto&) {}), "c.txt' was changed since");

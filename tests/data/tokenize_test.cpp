@@ -133,7 +133,7 @@ TEST(Tokenize, ErrorsSayWhatToDoAndLeaveNothing) {
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "bpe"}); }),
              "'bpe' is neither");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .tokenizer = "t.model"}); }),
-             "SentencePiece");
+             "SentencePiece .model that exists");
   write_bytes(folder / "bad.jsonl", "{\"text\": \"ok\"}\n{\"text\": 1}\n");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "bad.jsonl"}, .out = out, .validation_fraction = 0}); }),
              "bad.jsonl:2: no text under \"text\"");

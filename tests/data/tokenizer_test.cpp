@@ -30,9 +30,28 @@ TEST(ByteTokenizer, GivesBackAnyBytes) {
 
 TEST(Tokenizer, UnknownNamesAreErrors) {
   EXPECT_HAS(error_of([] { make_tokenizer("bytes"); }), "'bytes' is neither");
-  EXPECT_HAS(error_of([] { make_tokenizer("/nowhere/tokenizer.json"); }), "neither");
+  for (const char* name : {"/nowhere/tokenizer.json", "/nowhere/tokenizer.model"})
+    EXPECT_HAS(error_of([&] { make_tokenizer(name); }), "neither");
   test::TemporaryFolder folder;
   EXPECT_HAS(error_of([&] { make_tokenizer(test::write_bytes(folder / "t.json", "{}")); }), "t.bytes.json' is missing");
+  EXPECT_HAS(error_of([&] { make_tokenizer(test::write_bytes(folder / "t.model", "x")); }),
+             "t.model.bytes.json' is missing");
+}
+
+TEST(Tokenizer, TheDummyPrefixIsDroppedWhereATextBegins) {
+  test::TemporaryFolder folder;
+  test::write_bytes(
+      folder / "t.model.bytes.json",
+      R"({"format": "mylos-token-bytes", "version": 1, "end_of_text": 0, "dummy_prefix": true, "tokens": ["", "2061", "20", "2020", "62"]})");
+  const auto t = make_tokenizer(test::write_bytes(folder / "t.model", ""));
+  const auto decode = [&](std::vector<std::int32_t> tokens, std::int32_t before = -1) {
+    return t->decode(tokens, before);
+  };
+  EXPECT_EQ(decode({1, 1, 2, 0, 1, 0, 2, 4}), "a a ab");
+  EXPECT_EQ(decode({3, 0, 3, 3, 0, 4, 1}), "    b a");
+  EXPECT_EQ(decode({1, 2}, 4), " a ");
+  EXPECT_EQ(decode({1, 2}, 0), "a ");
+  EXPECT_HAS(error_of([&] { decode({1}, 5); }), "token 5");
 }
 
 TEST(TokenBytes, ReadsItsTable) {
@@ -54,6 +73,7 @@ TEST(TokenBytes, RefusesEverythingElse) {
         start + R"("tokens": "21"})", start + R"("tokens": [21]})", start + R"("tokens": ["2"]})",
         start + R"("tokens": ["2G"]})", start + R"("tokens": ["2A"]})",
         start + R"("end_of_text": 1, "tokens": ["21"]})", start + R"("end_of_text": -1, "tokens": ["21"]})",
+        start + R"("dummy_prefix": 1, "tokens": ["21"]})", start + R"("lossy": true, "tokens": ["21"]})",
         start + R"("end_of_text": "0", "tokens": ["21"]})", start + R"("tokens": ["21")", std::string(100'000, '[')})
     EXPECT_HAS(error_of([&] { parse_token_bytes(json, "t.json"); }), "t.json") << json.substr(0, 100);
 }
