@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "data/file.hpp"
 #include "data/mapped_file.hpp"
 
 namespace mylos::data {
@@ -61,7 +62,7 @@ DocumentIndex parse_document_index(std::span<const std::byte> bytes, const std::
   return index;
 }
 
-std::string write_document_index(const DocumentIndex& index) {
+std::string bytes_of(const DocumentIndex& index) {
   std::string bytes(kMagic);
   const auto add = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   add(std::uint32_t(1));
@@ -126,6 +127,15 @@ std::vector<std::int64_t> find_ends(const TokenFile& file, std::int64_t end_toke
 
 DocumentIndex make_document_index(const TokenFile& file, std::int64_t end_token, int threads) {
   return {size_of(file.dtype()), file.size(), file.bytes(), end_token, find_ends(file, end_token, threads)};
+}
+
+std::int64_t write_document_index(const TokenFile& file, std::int64_t end_token, int threads) {
+  check(!file.indexed(), "'{}' has an index of its own", file.path());
+  check(end_token >= 0 && end_token < std::int64_t(1) << 31, "'{}': end token {}; it must be from 0 to 2^31 - 1",
+        file.path(), end_token);
+  const DocumentIndex index = make_document_index(file, end_token, threads);
+  write_file(document_index_path(file.path()), bytes_of(index));
+  return std::int64_t(index.ends.size());
 }
 
 }  // namespace mylos::data

@@ -25,13 +25,15 @@ struct DocumentIndex {
 };
 
 DocumentIndex parse_document_index(std::span<const std::byte> bytes, const std::string& name);
-std::string write_document_index(const DocumentIndex& index);
+std::string bytes_of(const DocumentIndex& index);
 
 std::string document_index_path(const std::string& token_file);
 // None when there is no such file.
 std::optional<DocumentIndex> read_document_index(const TokenFile& file);
 // By reading the file; threads 0: all cores.
 DocumentIndex make_document_index(const TokenFile& file, std::int64_t end_token, int threads = 0);
+// The same, written beside the file. Returns the number of documents.
+std::int64_t write_document_index(const TokenFile& file, std::int64_t end_token, int threads = 0);
 
 // The token after each `end_token` of a file, in order.
 std::vector<std::int64_t> find_ends(const TokenFile& file, std::int64_t end_token, int threads = 0);

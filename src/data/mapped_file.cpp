@@ -55,7 +55,8 @@ void MappedFile::close() noexcept {
 
 void MappedFile::check_whole() const {
   struct stat info {};
-  check(::fstat(file_, &info) == 0, "token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
+  // Asked before each read: the text of an error is looked up only for one.
+  if (::fstat(file_, &info) != 0) fail("token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
   check(info.st_size >= size_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
         info.st_size, size_);
 }

@@ -21,6 +21,7 @@ void replay(const char* target, void (*run)(std::span<const std::byte>)) {
 TEST(Corpus, Npy) { replay("data_npy", fuzz::data_npy); }
 TEST(Corpus, Llmc) { replay("data_llmc", fuzz::data_llmc); }
 TEST(Corpus, Megatron) { replay("data_megatron", fuzz::data_megatron); }
+TEST(Corpus, Documents) { replay("data_documents", fuzz::data_documents); }
 TEST(Corpus, Shard) { replay("data_shard", fuzz::data_shard); }
 TEST(Corpus, TokenBytes) { replay("data_token_bytes", fuzz::data_token_bytes); }
 

@@ -16,9 +16,7 @@ using test::test_seed;
 using test::write_bytes;
 using test::write_tokens;
 
-std::string bytes_for(const TokenFile& file, std::int64_t end) {
-  return write_document_index(make_document_index(file, end));
-}
+std::string bytes_for(const TokenFile& file, std::int64_t end) { return bytes_of(make_document_index(file, end)); }
 
 TEST(DocumentIndex, FindsEveryEndWithAnyNumberOfThreads) {
   TemporaryFolder folder;
@@ -43,7 +41,7 @@ TEST(DocumentIndex, IsReadInsteadOfTheFile) {
   TemporaryFolder folder;
   const TokenFile file(write_tokens<std::uint16_t>(folder / "a.bin", {1, 9, 9, 2, 3, 9, 4}), {DType::u16});
   EXPECT_FALSE(read_document_index(file));
-  write_bytes(document_index_path(file.path()), bytes_for(file, 9));
+  EXPECT_EQ(write_document_index(file, 9), 3);
   const auto index = read_document_index(file);
   ASSERT_TRUE(index);
   EXPECT_EQ(index->ends, (std::vector<std::int64_t>{2, 3, 6}));

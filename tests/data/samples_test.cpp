@@ -65,8 +65,7 @@ TEST(Samples, DocumentsRestartPositionsAndIgnoreTheLabelAcross) {
   EXPECT_EQ(w.positions, (V{0, 1, 2, 0, 1, 0, 0, 1}));
   EXPECT_EQ(w.document_start, (V{0, 0, 0, 3, 3, 5, 6, 6}));
   EXPECT_EQ(b.valid_tokens, 5);
-  EXPECT_EQ(b.documents, 4);
-  EXPECT_EQ(b.longest, 3);
+  EXPECT_EQ(b.document_lengths, (V{3, 2, 1, 2}));
 }
 
 class Layouts : public ::testing::Test {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "data/document_index.hpp"
 #include "data/llmc.hpp"
 #include "data/megatron.hpp"
 #include "data/npy.hpp"
@@ -82,6 +83,21 @@ void data_megatron(std::span<const std::byte> input) {
       const std::int64_t last = d.document_of(m.layout.count - 1);
       require(d[last] < m.layout.count && d[last + 1] == m.layout.count);
     }
+  } catch (const Error&) {
+  }
+}
+
+void data_documents(std::span<const std::byte> input) {
+  const std::vector<std::byte> bytes(input.begin(), input.end());  // of its very size
+  try {
+    const data::DocumentIndex index = data::parse_document_index(bytes, "input.documents");
+    require((index.width == 2 || index.width == 4) && index.tokens >= 0 && index.end_token >= 0);
+    std::int64_t before = 0;
+    for (const std::int64_t end : index.ends) {
+      require(end > before && end <= index.tokens);
+      before = end;
+    }
+    require(data::bytes_of(index) == text_of(bytes));
   } catch (const Error&) {
   }
 }
