@@ -70,7 +70,7 @@ struct Operands {
     low = empty_device({96}, DType::u16);
     flat = to_device(stream, random_normal({96}, test_seed() + 7), DType::f32);
     sums = to_device(stream, zeros({16}), DType::f32);
-    ints = to_device(stream, zeros({96}), DType::i32);
+    ints = to_device(stream, random_ints(96, 0, 9, test_seed() + 8), {96});
   }
 };
 
