@@ -14,26 +14,37 @@ int data_validate(const DataValidateArguments& arguments) {
   options.threads = arguments.threads;
   options.sha256 = !arguments.no_sha256;
   options.vocab = arguments.vocab;
-  std::vector<std::string> patterns = arguments.files;
+  struct Wanted {
+    std::string pattern;
+    data::TokenFormat format;
+  };
+  std::vector<Wanted> wanted;
   if (!arguments.config.empty()) {
     const train::Config config = train::load_config(arguments.config, {});
     if (!options.vocab) options.vocab = config.model.vocab;
     options.format = data::declared_format(config.data);
-    if (patterns.empty())
-      for (const auto* of : {&config.data.train, &config.data.validation})
-        patterns.insert(patterns.end(), of->begin(), of->end());
+    std::vector<std::pair<std::string, data::SourceConfig>> sources;
+    if (arguments.files.empty() && data::has_training_data(config.data)) sources = data::training_sources(config.data);
+    if (arguments.files.empty())
+      for (const auto& source : data::validation_sources(config.data)) sources.push_back(source);
+    for (const auto& [name, source] : sources)
+      for (const std::string& pattern : source.files) wanted.push_back({pattern, data::declared_format(source)});
   }
-  check(!patterns.empty(), "no token files: name some, or a --config whose data.train does");
+  for (const std::string& pattern : arguments.files) wanted.push_back({pattern, options.format});
+  check(!wanted.empty(), "no token files: name some, or a --config whose data.train or data.sources does");
   const data::TokenFormat stated = token_format_of(arguments.format, arguments.dtype);
-  if (stated.dtype) options.format.dtype = stated.dtype;
-  if (stated.container) options.format.container = stated.container;
+  for (Wanted& w : wanted) {
+    if (stated.dtype) w.format.dtype = stated.dtype;
+    if (stated.container) w.format.container = stated.container;
+  }
 
   bool sound = true;
   const auto failed = [&](const std::string& name, const Error& e) {
     sound = false;
     std::cout << name << ": FAILED: " << e.what() << std::endl;
   };
-  for (const std::string& pattern : patterns) {
+  for (const auto& [pattern, format] : wanted) {
+    options.format = format;
     std::vector<std::string> files;
     try {
       files = data::expand_files({pattern});

@@ -347,8 +347,40 @@ TEST_F(CommandLine, DataValidate) {
   o = run({"data", "validate", good});
   EXPECT_EQ(o.code, 1);
   EXPECT_NE(o.out.find("a.bin: FAILED: "), std::string::npos) << o.out;
+  write("mix.toml", "[model]\nvocab = 30000\n[data]\ndtype = 'u16'\n[data.sources.good]\nfiles = ['" + good +
+                        "']\n[data.sources.bad]\nfiles = ['" + bad + "']\ndtype = 'u32'\n");
+  o = run({"data", "validate", "--config", file("mix.toml")});
+  EXPECT_EQ(o.code, 1);
+  for (const char* part : {"a.bin: sound: raw, 3 u16", "b.bin: FAILED: token 2147443297"})
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
   EXPECT_EQ(run({"data", "inspect", good, "--format", "raw", "--dtype", "u16"}).code, 0);
   expect_error({"data", "inspect", good, "--format", "llmc"}, 1, "too few for an llm.c shard");
+}
+
+// "aabbcc...": documents of two tokens and their end, in a file that has no sidecar.
+TEST_F(CommandLine, DataIndexAndPlan) {
+  std::string tokens;
+  for (int d = 0; d < 100; ++d) tokens += std::string("\1\0\2\0\3\0", 6);
+  const std::string path = write("a.bin", tokens);
+  expect_error({"data", "index", path, "--dtype", "u16"}, 1, "--end-token");
+  Outcome o = run({"data", "index", path, "--dtype", "u16", "--end-token", "3"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("a.bin.documents: 100 documents end with token 3"), std::string::npos) << o.out;
+  write(
+      "mix.toml",
+      "[model]\nvocab = 10\n[train]\nsequence = 8\nbatch = 5\nsteps = 10\n[data]\ndtype = 'u16'\npacking = 'best_fit'\n"
+      "document_token = 3\n[data.sources.a]\nfiles = ['" +
+          path + "']\nweight = 1\n[data.sources.b]\nfiles = ['" + path +
+          "']\nweight = 1\n[[data.phases]]\nstart_step = 4\nweights = {b = 1}\nlearning_rate = 0.5\n");
+  o = run({"data", "plan", file("mix.toml"), "--data.sources.b.weight=3"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  for (const char* part :
+       {"a  300 tokens, 50 samples an epoch, 75.00 % filled with 100 documents, weight 0.2500, 0.1 epochs",
+        "weight 0.7500, 0.9 epochs in 10 steps", "from step 4  learning rate x 0.5, weights b 1.0000",
+        "5 samples of 8 tokens a step, packed as u16"})
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
+  write("a.bin", tokens + tokens);
+  expect_error({"data", "plan", file("mix.toml")}, 1, "a.bin.documents' was made of a file of 600 bytes");
 }
 
 }  // namespace
