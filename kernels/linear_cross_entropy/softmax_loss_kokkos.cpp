@@ -68,11 +68,14 @@ void run(const Stream& stream, const LossRows& rows, const float* grad_scale) {
   const char* label =
       with_gradient ? "mylos::linear_cross_entropy::loss_gradient" : "mylos::linear_cross_entropy::loss";
 #if defined(KOKKOS_ENABLE_CUDA)
-  // Two shapes: rows of up to 64 KB, several teams a multiprocessor; and up to 256 KB, which takes one of them whole.
-  if (rows.vocabulary * std::int64_t(sizeof(T)) <= 512 * 8 * 16)
-    launch_rows<T, with_gradient, 512, 8, 0>(exec_of(stream), label, rows, grad_scale);
+  // Rows of up to 64 KB, two teams a multiprocessor; and up to 256 KB, which takes one of them whole. The shape decides the
+  // order of the sum, so a loss alone has the same bits as with its gradient.
+  using Short = RowShape<512, 2, 2, 2, 2, 6>;
+  using Long = RowShape<512, 1, 4, 5, 3, 7>;
+  if (rows.vocabulary * std::int64_t(sizeof(T)) <= Short::kRowBytes)
+    launch_rows<T, with_gradient, Short>(exec_of(stream), label, rows, grad_scale);
   else
-    launch_rows<T, with_gradient, 1024, 12, 4>(exec_of(stream), label, rows, grad_scale);
+    launch_rows<T, with_gradient, Long>(exec_of(stream), label, rows, grad_scale);
 #else
   using Rows = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t> >;
   Kokkos::parallel_for(label, Rows(exec_of(stream), 0, rows.tokens),

@@ -1,80 +1,78 @@
-// The softmax pass on a GPU. A row of logits (a quarter of a megabyte at 128,256 words) is read from memory once: a team
-// keeps it in scratch memory and registers between the pass that finds its maximum and sum and the pass that writes its
-// gradient. While the gradient is written, the loads of the team's next row fill the slots that become free, and its sum
-// begins: the exponentials, which take the special function unit a third of the time that memory takes, hide behind memory.
+// The softmax pass on a GPU. A row of logits is a quarter of a megabyte at 128,256 words: as much as a multiprocessor's
+// scratch memory. It is read from memory once, and memory must never wait for arithmetic. So a team keeps the first part of
+// its row in registers and parks the rest in scratch memory, a ring whose other slots have the loads of its next rows under
+// way: whatever leaves the ring makes room for the next load. While the gradient of one row is written, the next row's sum
+// is taken; only its end, one barrier, is left to wait for.
 #pragma once
 
 #include <algorithm>
 #include <cfloat>
-#include <cmath>
 
+#include "kernels/detail/async_copy.hpp"
+#include "kernels/detail/math.hpp"
 #include "kernels/detail/pack.hpp"
+#include "kernels/linear_cross_entropy/running_sum_gpu.hpp"
 #include "kernels/linear_cross_entropy/softmax_loss.hpp"
 
 namespace mylos::kernels::detail {
 
 #if defined(KOKKOS_ENABLE_CUDA)
 
-// Copies 16 bytes to scratch memory behind the thread's back, past registers and the L1 cache. A thread reads only what it
-// copied itself, so waiting for its own copies is enough.
-KOKKOS_FUNCTION inline void start_copy([[maybe_unused]] void* scratch, [[maybe_unused]] const void* memory) {
-  KOKKOS_IF_ON_DEVICE(
-      (asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(std::uint32_t(__cvta_generic_to_shared(scratch))),
-                    "l"(memory)
-                    : "memory");))
-}
-KOKKOS_FUNCTION inline void end_group() { KOKKOS_IF_ON_DEVICE((asm volatile("cp.async.commit_group;" ::: "memory");)) }
-template <int kLater>  // waits for all groups but the last kLater
-KOKKOS_FUNCTION void wait_for_groups() {
-  KOKKOS_IF_ON_DEVICE((asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");))
+// As start_copy() of async_copy.hpp, with offsets in bytes that are part of the instruction.
+template <int scratch_offset, int memory_offset>
+KOKKOS_FUNCTION void start_copy([[maybe_unused]] void* scratch, [[maybe_unused]] const void* memory) {
+  KOKKOS_IF_ON_DEVICE((asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(
+                                        std::uint32_t(__cvta_generic_to_shared(scratch))),
+                                    "l"(memory), "n"(scratch_offset), "n"(memory_offset)
+                                    : "memory");))
 }
 
-// 2^x by the special function unit alone, relative error 2^-22; a result that would be denormal is 0.
-KOKKOS_FUNCTION inline float exp2_fast(float x) {
-  KOKKOS_IF_ON_DEVICE((float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;))
-  KOKKOS_IF_ON_HOST((return std::exp2(x);))
-}
-KOKKOS_FUNCTION inline float exp_fast(float x) { return exp2_fast(x * 1.44269504f); }
-
-// Maximum and sum of e^(x - maximum) in one pass (Milakov and Gimelshein 2018): the sum is rescaled when the maximum
-// grows.
-struct RunningSum {
-  float top = -FLT_MAX, sum = 0.0f;
-
-  template <int W>
-  KOKKOS_FUNCTION void add(const Floats<W>& x) {
-    float local = top;
-    for (int k = 0; k < W; ++k) local = Kokkos::fmax(local, x.v[k]);
-    sum *= exp_fast(top - local);
-    top = local;
-    for (int k = 0; k < W; ++k) sum += exp_fast(x.v[k] - local);
-  }
+// A slot is one pack of each thread; they move in batches of kBatch slots. Of a row's kHeld + kParked batches the first are
+// held in registers between the two passes, the others stay in the ring, which has kRing places. What a longer row has
+// beyond is read twice.
+template <int threads, int teams, int batch, int held, int parked, int ring>
+struct RowShape {
+  static constexpr int kThreads = threads, kTeams = teams, kBatch = batch, kHeld = held, kParked = parked, kRing = ring;
+  static constexpr int kBatches = kHeld + kParked, kBatchBytes = kBatch * kThreads * 16;
+  static constexpr std::int64_t kRowBytes = std::int64_t(kBatches) * kBatchBytes;
+  static_assert(kThreads % 32 == 0 && kThreads <= 1024 && kParked < kRing && kRing <= 2 * kBatches);
 };
 
-// kThreads a team, kSlots packs of each in scratch memory and kHeld in registers; what a longer row has beyond is read
-// twice.
-template <class T, bool with_gradient, int kThreads, int kSlots, int kHeld>
-struct ResidentRows {
-  static constexpr int kSize = 16 / int(sizeof(T));
-  static constexpr int kScratch = kThreads * kSlots * 16;  // bytes
-  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 1024 / kThreads>>;
+template <class T, bool with_gradient, class Shape>
+struct StreamedRows {
+  static constexpr int kThreads = Shape::kThreads, kBatch = Shape::kBatch, kRing = Shape::kRing;
+  // Without a gradient nothing is needed twice.
+  static constexpr int kHeld = with_gradient ? Shape::kHeld : Shape::kBatches, kParked = Shape::kBatches - kHeld;
+  static constexpr int kSize = 16 / int(sizeof(T)), kWarps = kThreads / 32;
+  static constexpr int kScratch = kRing * Shape::kBatchBytes + 2 * kWarps * int(sizeof(RunningSum));
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, Shape::kTeams>>;
   using Member = typename Policy::member_type;
   using Piece = Words<kSize, T>;
-  // The pass that writes a row adds up this many slots of the next one, each kLag slots after it asked for it.
-  static constexpr int kLag = 4, kEarly = with_gradient ? kSlots - kLag + std::min(kLag, kHeld) : 0;
   static_assert(sizeof(Piece) == 16);
 
   LossRows rows;
   const float* grad_scale;
 
-  KOKKOS_FUNCTION T* row_at(std::int64_t row) const { return static_cast<T*>(rows.logits) + row * rows.stride; }
-
-  // Starts loading slot j of a row. Every slot is a group, also one beyond the row's end.
-  KOKKOS_FUNCTION void fetch(Piece* slots, std::int64_t row, int rank, int j) const {
-    const std::int64_t p = rank + std::int64_t(j) * kThreads;
-    if (row < rows.tokens && (p + 1) * kSize <= rows.vocabulary) start_copy(slots + p, row_at(row) + p * kSize);
-    end_group();
-  }
+  // A thread's view of a row: its first pack, and how many packs the row has from there on; kNone if there is no such row.
+  static constexpr int kNone = INT32_MIN / 2;
+  struct Row {
+    T* first;
+    int packs;
+  };
+  struct Scratch {
+    Piece* slots;                   // this thread's, kThreads apart
+    RunningSum *sums, *other_sums;  // of each warp, for two rows in turn
+    int oldest;                     // the place, in Pieces, whose batch was loaded first
+  };
+  // What the pass that writes a row needs of the pass that summed it.
+  struct Summed {
+    Row row;
+    float shift;  // -top · log2(e)
+    float scale;  // of the exponentials; in an ignored row, the gradient itself
+    float tail, patch;
+    std::int32_t patched;  // the label if it is this thread's element, else -1; its gradient is `patch`
+    bool valid;            // not ignored
+  };
 
   // f(j) for each j < n: nothing that depends on the number is left at run time.
   template <class F, int... j>
@@ -87,120 +85,219 @@ struct ResidentRows {
   }
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const int rank = team.team_rank();
-    Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
-    each<kSlots>([&](auto j) { fetch(slots, team.league_rank(), rank, j); });
-    RunningSum early;
-    bool begun = false;  // early has the first kEarly slots of the row
-    for (std::int64_t row = team.league_rank(); row < rows.tokens; row += team.league_size()) {
-      if (rows.labels[row] < 0) {
-        ignore(row, rank);
-        wait_for_groups<0>();
-        each<kSlots>([&](auto j) { fetch(slots, row + team.league_size(), rank, j); });
-        begun = false;
-      } else {
-        work(team, slots, row, rank, begun, early);
-        begun = with_gradient;
+    const int rank = team.team_rank() * 32 + lane();
+    Scratch s = scratch_of(team, rank);
+    const std::uint32_t teams = std::uint32_t(team.league_size());
+    std::uint32_t row = std::uint32_t(team.league_rank());
+    Row next = row_at(row, rank), later = row_at(row + teams, rank);
+    // The first places belong to the parked batches of a row before the first.
+    s.oldest = place(s, kParked);
+    each<kRing - kParked>([&](auto j) { refill<decltype(j)::value - kRing>(s, next, later, later); });
+
+    Piece held[with_gradient ? kHeld : 1][kBatch];
+    Summed now{.row = {next.first, kNone}};
+    for (;;) {
+      const bool more = row < rows.tokens;
+      const Row last = row_at(row + 2 * teams, rank);
+      const std::int32_t label = more ? rows.labels[row] : -1;
+      each<kParked>([&](auto j) {
+        constexpr int b = kHeld + decltype(j)::value;
+        if (reaches<b>(now.row, rank)) {
+          Piece words[kBatch];
+          read(s, s.oldest, words);
+          write<b>(now, words);
+        }
+        refill<b - Shape::kBatches>(s, next, later, last);
+      });
+      // Loaded long before they are used.
+      const bool mine = owner(label) == rank;
+      const float wanted = mine && label >= 0 && label < rows.vocabulary ? element(next, rank, label) : NAN;
+      const std::int64_t tail_at = whole_packs() * kSize + rank;
+      const float tail = more && tail_at < rows.vocabulary ? element(next, rank, tail_at) : -FLT_MAX;
+
+      RunningSum sum;
+      each<kHeld>([&](auto j) {
+        constexpr int b = decltype(j)::value;
+        Piece(&words)[kBatch] = held[with_gradient ? b : 0];
+        if constexpr (with_gradient)
+          if (reaches<b>(now.row, rank)) write<b>(now, words);
+        wait_for_groups<kRing - 1>();
+        if (reaches<b>(next, rank)) {
+          read(s, s.oldest, words);
+          sum.add(words);
+        }
+        refill<b>(s, next, later, last);
+      });
+      if constexpr (with_gradient) write_rest(now, rank);
+      if (!more) return;
+      each<kParked>([&](auto j) {
+        constexpr int b = kHeld + decltype(j)::value;
+        wait_for_groups<kRing - 1 - decltype(j)::value>();
+        if (reaches<b>(next, rank)) {
+          Piece words[kBatch];
+          read(s, place(s, decltype(j)::value), words);
+          sum.add(words);
+        }
+      });
+      for (int p = Shape::kBatches * kBatch * kThreads; p < next.packs; p += kThreads) {
+        const Piece words[1] = {load_words<kSize>(next.first + std::int64_t(p) * kSize)};
+        sum.add(words);
       }
+      if (tail_at < rows.vocabulary) sum.add(tail);
+      add_team(team, s, sum);
+      now = summed(row, next, label, mine, wanted, tail, sum);
+      next = later;
+      later = last;
+      row += teams;
     }
   }
 
  private:
-  KOKKOS_FUNCTION void ignore(std::int64_t row, int rank) const {
-    if (rank == 0) rows.loss[row] = 0.0f;
-    if constexpr (with_gradient) {
-      T* const x = row_at(row);
-      const T none(0.0f * row_scale(grad_scale, -1, rows.vocabulary));
-      for (std::int64_t i = rank; i < rows.vocabulary; i += kThreads) x[i] = none;
-    }
+  static KOKKOS_FUNCTION int lane() {
+    KOKKOS_IF_ON_DEVICE((return int(threadIdx.x);))
+    KOKKOS_IF_ON_HOST((return 0;))
+  }
+  KOKKOS_FUNCTION Scratch scratch_of(const Member& team, int rank) const {
+    Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
+    RunningSum* const sums = reinterpret_cast<RunningSum*>(slots + kRing * kBatch * kThreads);
+    return {slots + rank, sums, sums + kWarps, 0};
   }
 
-  KOKKOS_FUNCTION void add_slot(const Piece* slots, int rank, int j, RunningSum& running) const {
-    const std::int64_t p = rank + std::int64_t(j) * kThreads;
-    if ((p + 1) * kSize <= rows.vocabulary) running.add(to_floats(slots[p]));
+  KOKKOS_FUNCTION std::int64_t whole_packs() const { return rows.vocabulary / kSize; }
+  KOKKOS_FUNCTION Row row_at(std::uint32_t row, int rank) const {
+    return {static_cast<T*>(rows.logits) + std::int64_t(row) * rows.stride + rank * kSize,
+            row < rows.tokens ? int(whole_packs()) - rank : kNone};
+  }
+  KOKKOS_FUNCTION float element(const Row& row, int rank, std::int64_t i) const {
+    return float(row.first[i - rank * kSize]);
+  }
+  // The thread that writes element i, and a row's loss; the first one's where there is no such element.
+  KOKKOS_FUNCTION int owner(std::int32_t i) const {
+    if (i < 0 || i >= rows.vocabulary) return 0;
+    const std::uint32_t pack = std::uint32_t(i) / kSize;
+    return int(pack < whole_packs() ? pack % kThreads : i - whole_packs() * kSize);
   }
 
-  // early: the sum of the row's first kEarly slots if `begun`; afterwards that of the next row's.
-  KOKKOS_FUNCTION void work(const Member& team, Piece* slots, std::int64_t row, int rank, bool begun,
-                            RunningSum& early) const {
-    const std::int64_t n = rows.vocabulary, packs = n / kSize, next = row + team.league_size();
-    constexpr std::int64_t kBeyond = std::int64_t(kSlots + kHeld) * kThreads;
-    T* const x = row_at(row);
-    const std::int32_t label = rows.labels[row];
-    // A label beyond the vocabulary is a broken batch: its loss is NaN, which the step reports, rather than a read out
-    // of bounds. Read before any thread overwrites it: the reductions below are barriers.
-    const float wanted = label < n ? float(x[label]) : NAN;
+  static constexpr int offset_of(int batch, int g) { return (batch * kBatch + g) * kThreads; }  // in packs
+  template <int b>  // whether batch b has anything of the row, for any thread
+  static KOKKOS_FUNCTION bool reaches(const Row& row, int rank) {
+    return offset_of(b, 0) < row.packs + rank;
+  }
+  // f(g, whether slot g of batch b lies inside the row), decided once for a batch that does with all of it.
+  template <int b, class F>
+  static KOKKOS_FUNCTION void for_whole_batch(const Row& row, const F& f) {
+    if (offset_of(b, kBatch - 1) < row.packs)
+      each<kBatch>([&](auto g) { f(g, true); });
+    else
+      each<kBatch>([&](auto g) { f(g, offset_of(b, g) < row.packs); });
+  }
+  static KOKKOS_FUNCTION int place(const Scratch& s, int ahead) {
+    const int p = s.oldest + ahead * kBatch * kThreads, end = kRing * kBatch * kThreads;
+    return p < end ? p : p - end;
+  }
 
-    Piece held[kHeld > 0 ? kHeld : 1];
-    for (int j = 0; j < kHeld; ++j) {
-      const std::int64_t p = rank + std::int64_t(kSlots + j) * kThreads;
-      if (p < packs) held[j] = load_words<kSize>(x + p * kSize);
-    }
-    RunningSum running = begun ? early : RunningSum{};
-    each<kSlots>([&](auto j) {
-      // Without a gradient the slot is free at once, so that later groups are always as many as slots.
-      wait_for_groups<with_gradient ? kSlots - 1 - decltype(j)::value : kSlots - 1>();
-      if (j >= kEarly || !begun) add_slot(slots, rank, j, running);
-      if constexpr (!with_gradient) fetch(slots, next, rank, j);
+  // Batch b of `next` (of the row before it if negative) has left the oldest place: loads what comes kRing batches later.
+  // Every batch is a group of copies, also one beyond a row's end, so that those under way can be counted; places beyond
+  // it get -inf.
+  template <int b>
+  static KOKKOS_FUNCTION void refill(Scratch& s, const Row& next, const Row& later, const Row& last) {
+    constexpr int kComing = b + kRing, kOf = kComing % Shape::kBatches;
+    static_assert(kComing >= 0 && kComing < 3 * Shape::kBatches);
+    const Row& row = kComing < Shape::kBatches ? next : kComing < 2 * Shape::kBatches ? later : last;
+    for_whole_batch<kOf>(row, [&](auto g, bool inside) {
+      constexpr int kSlot = decltype(g)::value * kThreads;
+      if (inside)
+        start_copy<kSlot * 16, offset_of(kOf, decltype(g)::value) * 16>(s.slots + s.oldest, row.first);
+      else
+        store_words(reinterpret_cast<T*>(s.slots + s.oldest + kSlot), nothing());
     });
-    for (int j = 0; j < kHeld; ++j)
-      if (rank + std::int64_t(kSlots + j) * kThreads < packs) running.add(to_floats(held[j]));
-    for (std::int64_t p = rank + kBeyond; p < packs; p += kThreads) running.add(load<kSize>(x + p * kSize));
-    for (std::int64_t i = packs * kSize + rank; i < n; i += kThreads) running.add(load<1>(x + i));
+    end_group();
+    s.oldest = place(s, 1);
+  }
+  static KOKKOS_FUNCTION void read(const Scratch& s, int at, Piece (&words)[kBatch]) {
+    for (int g = 0; g < kBatch; ++g)
+      words[g] = load_words<kSize>(reinterpret_cast<const T*>(s.slots + at + g * kThreads));
+  }
+  static KOKKOS_FUNCTION Piece nothing() {
+    constexpr std::uint32_t kWord = sizeof(T) == 2 ? 0xff80ff80u : 0xff800000u;
+    return {{kWord, kWord, kWord, kWord}};
+  }
 
-    float top = running.top;
-    team.team_reduce(Kokkos::Max<float>(top));
-    float sum = running.sum * exp_fast(running.top - top);
-    team.team_reduce(Kokkos::Sum<float>(sum));
-    if (rank == 0) rows.loss[row] = (top - wanted) + Kokkos::log(sum);
-
-    if constexpr (with_gradient) {
-      const float at_label = row_scale(grad_scale, label, n), scale = at_label / sum;
-      const auto gradient = [=](auto v, std::int64_t i) {  // of the W logits from i
-        constexpr int W = int(sizeof(v.v) / sizeof(float));
-        for (int k = 0; k < W; ++k) v.v[k] = exp_fast(v.v[k] - top) * scale;
-        if (std::uint32_t(label) - std::uint32_t(i) < std::uint32_t(W))
-          for (int k = 0; k < W; ++k)
-            if (i + k == label) v.v[k] -= at_label;
-        return v;
-      };
-      early = {};
-      each<kSlots>([&](auto j) {
-        constexpr int kSlot = decltype(j)::value;
-        const std::int64_t p = rank + std::int64_t(kSlot) * kThreads;
-        if (p < packs) store(x + p * kSize, gradient(to_floats(slots[p]), p * kSize));
-        fetch(slots, next, rank, kSlot);
-        if constexpr (kSlot >= kLag) {
-          wait_for_groups<kLag>();
-          add_slot(slots, rank, kSlot - kLag, early);
-        }
+  // One multiplication less than e^(x - top) · scale; that the greatest x may miss 2^0 by a rounding is no matter here.
+  static KOKKOS_FUNCTION float gradient(const Summed& r, float x) {
+    return exp2_fast(multiply_add(x, kLog2e, r.shift)) * r.scale;
+  }
+  static KOKKOS_FUNCTION void write_pack(const Summed& r, std::int64_t offset, const Piece& words) {
+    Floats<kSize> v = to_floats(words);
+    for (int k = 0; k < kSize; ++k) v.v[k] = gradient(r, v.v[k]);
+    store(r.row.first + offset * kSize, v);
+  }
+  static KOKKOS_FUNCTION void write_none(const Summed& r, std::int64_t offset) {
+    Floats<kSize> v;
+    for (int k = 0; k < kSize; ++k) v.v[k] = r.scale;
+    store(r.row.first + offset * kSize, v);
+  }
+  template <int b>
+  static KOKKOS_FUNCTION void write(const Summed& r, const Piece (&words)[kBatch]) {
+    if (r.valid) {
+      for_whole_batch<b>(r.row, [&](auto g, bool inside) {
+        if (inside) write_pack(r, offset_of(b, g), words[g]);
       });
-      each<kHeld>([&](auto j) {
-        const std::int64_t p = rank + std::int64_t(kSlots + j) * kThreads;
-        if (p < packs) store(x + p * kSize, gradient(to_floats(held[j]), p * kSize));
-        constexpr int kSlot = kSlots - kLag + decltype(j)::value;
-        if constexpr (kSlot < kSlots) {
-          wait_for_groups<kSlots - 1 - kSlot>();
-          add_slot(slots, rank, kSlot, early);
-        }
-      });
-      for (std::int64_t p = rank + kBeyond; p < packs; p += kThreads)
-        store(x + p * kSize, gradient(load<kSize>(x + p * kSize), p * kSize));
-      for (std::int64_t i = packs * kSize + rank; i < n; i += kThreads) store(x + i, gradient(load<1>(x + i), i));
+    } else {
+      for (int g = 0; g < kBatch; ++g)
+        if (offset_of(b, g) < r.row.packs) write_none(r, offset_of(b, g));
     }
+  }
+  // What lies beyond the batches, the elements after the last pack, and the label's, which was written like any other.
+  KOKKOS_FUNCTION void write_rest(const Summed& r, int rank) const {
+    if (r.row.packs == kNone) return;
+    for (int p = Shape::kBatches * kBatch * kThreads; p < r.row.packs; p += kThreads) {
+      if (r.valid)
+        write_pack(r, p, load_words<kSize>(r.row.first + std::int64_t(p) * kSize));
+      else
+        write_none(r, p);
+    }
+    T* const x = r.row.first - rank * kSize;
+    const std::int64_t tail_at = whole_packs() * kSize + rank;
+    if (tail_at < rows.vocabulary) x[tail_at] = T(r.valid ? gradient(r, r.tail) : r.scale);
+    if (r.patched >= 0) x[r.patched] = T(r.patch);
+  }
+
+  // Over the team: the same bits in all threads. Two rows in turn need one barrier each: nobody writes a row's sums before
+  // all have read those of the row before the last.
+  KOKKOS_FUNCTION void add_team(const Member& team, Scratch& s, RunningSum& sum) const {
+    sum.add_lanes();
+    if (lane() == 0) s.sums[team.team_rank()] = sum;
+    team.team_barrier();
+    sum = lane() < kWarps ? s.sums[lane()] : RunningSum{};
+    sum.add_lanes();
+    std::swap(s.sums, s.other_sums);
+  }
+  KOKKOS_FUNCTION Summed summed(std::uint32_t row, const Row& view, std::int32_t label, bool mine, float wanted,
+                                float tail, const RunningSum& sum) const {
+    const bool valid = label >= 0;
+    // A label beyond the vocabulary is a broken batch: its loss is NaN, which the step reports.
+    if (mine) rows.loss[row] = valid ? (sum.top - wanted) + Kokkos::log(sum.sum) : 0.0f;
+    if constexpr (!with_gradient) return {};
+    const float at_label = row_scale(grad_scale, label, rows.vocabulary);
+    const float scale = valid ? at_label / sum.sum : 0.0f * at_label;
+    return {view,
+            -sum.top * kLog2e,
+            scale,
+            tail,
+            exp_fast(wanted - sum.top) * scale - at_label,
+            mine && valid && label < rows.vocabulary ? label : -1,
+            valid};
   }
 };
 
-template <class T, bool with_gradient, int kThreads, int kSlots, int kHeld>
+template <class T, bool with_gradient, class Shape>
 void launch_rows(const Exec& exec, const char* label, const LossRows& rows, const float* grad_scale) {
-  using Op = ResidentRows<T, with_gradient, kThreads, kSlots, kHeld>;
+  using Op = StreamedRows<T, with_gradient, Shape>;
   // As many teams as the device runs at a time: each takes its next row as soon as it has one behind it.
-  const cudaDeviceProp& device = exec.cuda_device_prop();
-  const std::int64_t by_scratch = std::int64_t(device.sharedMemPerMultiprocessor) / (Op::kScratch + 16 * kThreads),
-                     by_threads = device.maxThreadsPerMultiProcessor / (2 * kThreads);
-  const std::int64_t teams = device.multiProcessorCount * std::max<std::int64_t>(1, std::min(by_scratch, by_threads));
+  const std::int64_t teams = std::int64_t(exec.cuda_device_prop().multiProcessorCount) * Shape::kTeams;
   Kokkos::parallel_for(label,
-                       typename Op::Policy(exec, int(std::min(teams, rows.tokens)), kThreads)
+                       typename Op::Policy(exec, int(std::min(teams, rows.tokens)), Op::kWarps, 32)
                            .set_scratch_size(0, Kokkos::PerTeam(Op::kScratch + 16)),
                        Op{rows, grad_scale});
 }
