@@ -17,16 +17,27 @@ void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor
 // order: tokens keys, then vocabulary + 1 words to count in.
 void sort_tokens(const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* order);
 
-// On a GPU: how often each token occurs and, for one that occurs more than once, its positions in their order:
-// order[start[token]] to order[start[token] + count[token] - 1]. Only entries of tokens that occur mean anything. Where a
-// token's list lies may differ between runs, what it says may not.
-struct Occurrences {
-  std::int32_t *count, *start;                    // [V]
-  std::int32_t *arrival, *unordered, *order;      // [T]; arrival 0 has one position of each token
-  std::int32_t *frequent, *used, *frequent_used;  // [T]: tokens that occur more than kFew times; [1], [1]
-
-  static constexpr int kFew = 8;
+// On a GPU: a token that occurs, and its positions in their order: order[start] to order[start + count - 1].
+struct alignas(16) TokenGroup {
+  std::int32_t token, count, start, first;  // first = order[start]
 };
-Occurrences group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, std::int32_t* workspace);
+// Tokens are dealt out to buckets by their low bits. A bucket's groups are groups[base] to groups[base + all - 1], those of
+// frequent tokens first.
+struct alignas(16) TokenBucket {
+  std::int32_t base, frequent, all, unused;
+};
+struct TokenGroups {
+  static constexpr int kFew = 8;  // a token that occurs more often is frequent
+
+  TokenGroup* groups;    // [T]
+  TokenBucket* buckets;  // [1 << bits]
+  std::int32_t* order;   // [T]
+  int bits;
+
+  static int bits_for(std::int64_t vocabulary);
+  static std::int64_t bytes(std::int64_t tokens, std::int64_t vocabulary);
+  TokenGroups(void* workspace, std::int64_t tokens, std::int64_t vocabulary);
+};
+void group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const TokenGroups& into);
 
 }  // namespace mylos::kernels::device

@@ -12,8 +12,11 @@ namespace k = kernels;
 struct Case {
   std::int64_t tokens, vocabulary, width;
 };
-const std::vector<Case> kCases{{1, 1, 1},      {7, 3, 5},    {100, 50, 64},  {513, 1000, 96},  {5000, 37, 24},
-                               {33, 70000, 8}, {9, 4, 1031}, {300, 20, 520}, {9000, 40000, 16}};
+// Tokens that occur once, a few times and often; rows of one pack, of several a thread, and of none; more tokens than a GPU
+// team lists at a time, and more words than it counts in one.
+const std::vector<Case> kCases{{1, 1, 1},      {7, 3, 5},        {100, 50, 64},   {513, 1000, 96}, {5000, 37, 24},
+                               {33, 70000, 8}, {9, 4, 1031},     {300, 20, 520},  {2000, 400, 40}, {9000, 40000, 16},
+                               {40, 30, 4096}, {40000, 9000, 8}, {50, 1100000, 1}};
 
 std::vector<std::int32_t> some_tokens(const Case& c) {
   std::vector<std::int32_t> tokens = random_ints(c.tokens, 0, std::int32_t(c.vocabulary), test_seed());
