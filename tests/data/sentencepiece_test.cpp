@@ -119,6 +119,22 @@ TEST_F(SentencePiece, LongDocumentsHaveTheSameTokensInPieces) {
   }
 }
 
+TEST_F(SentencePiece, TokensAreThoseOfTheLibrary) {
+  static const char* const kEncode = R"(
+import json, sys
+from sentencepiece import SentencePieceProcessor
+print(json.dumps(SentencePieceProcessor(model_file=sys.argv[1]).encode(sys.stdin.buffer.read().decode())))
+)";
+  std::mt19937_64 gen(test::test_seed());
+  std::string text;
+  while (text.size() < 100'000) text += test::random_text(gen, true) + "  the mill\n";
+  for (const char* name : {"bpe", "unigram", "noprefix"}) {
+    run_tokenizer_tool({"table", model(name)});
+    const auto library = nlohmann::json::parse(run_program({test::test_python(), "-c", kEncode, model(name)}, text));
+    EXPECT_TRUE(make_tokenizer(model(name))->encode(text) == library.get<std::vector<std::int32_t>>()) << name;
+  }
+}
+
 TEST_F(SentencePiece, ALossyModelIsRefusedOrRecorded) {
   const std::string text = "the  mill\nＡ Ω ";
   const std::string message = error_of([&] { tokenize_one(text, model("t5"), "o"); });
