@@ -223,6 +223,12 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;
+  o = run({"data", "inspect", file("tokens"), "--sha256"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("sound"), std::string::npos) << o.out;
+  EXPECT_TRUE(nlohmann::json::accept(run({"data", "inspect", file("tokens"), "--json"}).out));
+  expect_error({"data", "inspect", file("tokens"), "--first", "3"}, 1, "is a folder");
+  expect_error({"data", "inspect", file("")}, 1, "was not made by `mylos tokenize`");
   o = run({"train", tiny(), "--data.train=" + file("tokens/train-*.bin"),
            "--data.validation=" + file("tokens/validation-*.bin")});
   ASSERT_EQ(o.code, 0) << o.err;
