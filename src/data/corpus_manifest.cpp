@@ -96,6 +96,8 @@ CorpusManifest parse(const std::string& text) {
   m.left_out = json.at("left_out").get<std::vector<std::string>>();
   const Json& tokenizer = json.at("tokenizer");
   m.tokenizer = tokenizer.at("name").get<std::string>();
+  if (m.tokenizer != "byte" && m.tokenizer != "tokenizer.json" && m.tokenizer != "tokenizer.model")
+    fail("its tokenizer is '{}', none that `mylos tokenize` puts there", m.tokenizer);
   m.tokenizer_sha256 = tokenizer.value("sha256", "");
   m.lossy = tokenizer.value("lossy", "");
   m.vocab = tokenizer.at("vocab").get<std::int64_t>();

@@ -91,6 +91,10 @@ TEST(InspectCorpus, ChecksSidecarsAndTheRun) {
 
 TEST(InspectCorpus, ErrorsForOtherFolders) {
   const Corpus corpus;
+  auto manifest = nlohmann::json::parse(bytes_of(corpus / "manifest.json"));
+  manifest["tokenizer"]["name"] = "../../pipe";
+  write_bytes(corpus / "manifest.json", manifest.dump());
+  EXPECT_HAS(error_of([&] { inspect_corpus(corpus.out); }), "its tokenizer is '../../pipe'");
   EXPECT_HAS(error_of([&] { inspect_corpus(corpus.folder.path()); }), "was not made by `mylos tokenize`");
   for (const char* content : {"", "[]", "{}", R"({"format": "mylos-corpus", "version": 2})"}) {
     write_bytes(corpus / "manifest.json", content);
