@@ -29,7 +29,8 @@ std::uint64_t Permutation::round(int r, std::uint64_t digit) const {
 std::uint64_t Permutation::once(std::uint64_t value) const {
   std::uint64_t left = value / base_, right = value % base_;
   for (int r = 0; r < kRounds; ++r) {
-    const std::uint64_t next = (left + round(r, right)) % base_;
+    const std::uint64_t sum = left + round(r, right);  // of two digits
+    const std::uint64_t next = sum < base_ ? sum : sum - base_;
     left = right;
     right = next;
   }

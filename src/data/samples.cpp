@@ -62,6 +62,12 @@ void SampleSet::fill(HostBatch& batch, std::int64_t row, std::int64_t sample) co
   set_bits(batch.ignored(row), 0, t, false);
 }
 
+void SampleSet::prefetch(std::int64_t sample) const {
+  if (!packed_) return source_->prefetch(sample * options_.sequence, options_.sequence + 1);
+  const PackedRow packed = (*packed_)[sample];
+  for (const Piece& piece : packed.pieces) source_->prefetch(packed.base + piece.offset, piece.length);
+}
+
 void make_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t step, std::int64_t micro_batch,
                 HostBatch& out) {
   check_layout(layout);

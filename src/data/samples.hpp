@@ -45,6 +45,8 @@ class SampleSet {
   std::int64_t sample_at(std::int64_t place) const;
   // Writes sample into a row of a prepared batch, whose dtype is no narrower than the source's.
   void fill(HostBatch& batch, std::int64_t row, std::int64_t sample) const;
+  // Before fill(), with other work between the two: the tokens of a random sample are far from the processor.
+  void prefetch(std::int64_t sample) const;
 
  private:
   const TokenSource* source_;

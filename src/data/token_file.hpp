@@ -50,6 +50,7 @@ class TokenFile {
   // size: the caller did, by check_whole(), just before.
   void copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const;
   void check_whole() const { data_.check_whole(); }
+  void prefetch(std::int64_t first, std::int64_t count) const;
   // The same tokens looked at where they lie; `end` -1: none is counted.
   TokenScan scan(std::int64_t first, std::int64_t count, std::int64_t end) const;
   // The position of the first of them at or above `vocab`, or first + count; and a single one's value.

@@ -91,6 +91,11 @@ void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out
   });
 }
 
+void TokenSource::prefetch(std::int64_t first, std::int64_t count) const {
+  for_each_part(first, count,
+                [&](std::size_t file, std::int64_t from, std::int64_t here) { files_[file].prefetch(from, here); });
+}
+
 void TokenReader::copy(std::int64_t first, std::int64_t count, DType as, std::byte* out) {
   source_->for_each_part(first, count, [&](std::size_t i, std::int64_t from, std::int64_t here) {
     const TokenFile& file = source_->files()[i];

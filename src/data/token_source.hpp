@@ -44,6 +44,9 @@ class TokenSource {
   // Tokens first .. first + count - 1; may cross files.
   void read(std::int64_t first, std::int64_t count, std::int32_t* out) const;
 
+  // Asks the processor for the memory of the first of `count` tokens; nothing happens where they do not lie in memory.
+  void prefetch(std::int64_t first, std::int64_t count) const;
+
   // Calls part(file, first token within it, count) for each file that tokens first .. first + count - 1 lie in.
   template <class F>
   void for_each_part(std::int64_t first, std::int64_t count, F&& part) const {

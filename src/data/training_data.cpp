@@ -146,10 +146,16 @@ void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_
   out.prepare(layout.batch, data.sequence(), data.dtype());
   out.step = step;
   out.micro_batch = micro_batch;
+  std::vector<TrainingData::Position> rows;
+  for (std::int64_t row = 0; row < layout.batch; ++row)
+    rows.push_back(data.at(place_of(layout, step, micro_batch, row)));
+  const auto samples = [&](std::int64_t row) -> const SampleSet& {
+    return data[std::size_t(rows[std::size_t(row)].source)].samples();
+  };
   for (std::int64_t row = 0; row < layout.batch; ++row) {
-    const TrainingData::Position p = data.at(place_of(layout, step, micro_batch, row));
-    data[std::size_t(p.source)].samples().fill(out, row, p.sample);
-    out.sources[std::size_t(row)] = std::int32_t(p.source);
+    if (row + 1 < layout.batch) samples(row + 1).prefetch(rows[std::size_t(row) + 1].sample);
+    samples(row).fill(out, row, rows[std::size_t(row)].sample);
+    out.sources[std::size_t(row)] = std::int32_t(rows[std::size_t(row)].source);
   }
   out.count();
 }
