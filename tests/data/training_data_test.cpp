@@ -234,6 +234,23 @@ TEST_F(Sources, ErrorsNameTheKeyAndTheSource) {
   EXPECT_HAS(error([](DataConfig&) {}), "source web: ");
 }
 
+TEST_F(Sources, DamagedFilesOfAMixtureAreNamed) {
+  config.phases.clear();
+  config.shuffle = false;
+  const TrainingData small(config, 2005, kSequence, 7);  // all of web from token 5 on is too large
+  HostBatch b;
+  EXPECT_HAS(error_of([&] {
+               for (std::int64_t step = 0; step < 10; ++step) make_batch(small, {7}, step, 0, b);
+             }),
+             "2.bin': token 2005 at position 5 is not below the vocabulary of 2005");
+  const TrainingData data = open(7);
+  std::filesystem::resize_file(folder / "1.bin", 40);
+  EXPECT_HAS(error_of([&] {
+               for (std::int64_t step = 0; step < 10; ++step) make_batch(data, {7}, step, 0, b);
+             }),
+             "1.bin' was cut while in use: 40 bytes");
+}
+
 TEST_F(Sources, AreDescribedInALineEach) {
   const std::string text = describe(open(6), 300);
   EXPECT_HAS(text, "books  121 tokens, 30 samples an epoch, weight 0.2857");
