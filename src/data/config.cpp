@@ -75,7 +75,8 @@ void bind(ConfigBinder& keys, DataConfig& c) {
                "the token that ends a document; -1: an index of the file's own, else end_of_text of the sidecars");
   keys.flag("shuffle", c.shuffle, "read training samples in a random order, another one each epoch");
   keys.integer("seed", c.seed, 0, std::numeric_limits<std::int64_t>::max(), "seed of the order of samples");
-  keys.integer("prefetch", c.prefetch, 0, 1024, "batches made ahead by a thread; 0: made when asked for");
+  keys.integer("prefetch", c.prefetch, 0, 1024, "batches made ahead by the loader; 0: made when asked for");
+  keys.integer("loader_threads", c.loader_threads, 1, 64, "threads of the loader; at most prefetch of them have work");
 }
 
 namespace {

@@ -55,7 +55,8 @@ struct DataConfig {
   std::int64_t document_token = -1;  // the token that ends a document; -1: an index, else the sidecar's end_of_text
   bool shuffle = true;
   std::int64_t seed = 1;
-  std::int64_t prefetch = 4;  // batches made ahead by the loader's thread; 0: made when asked for
+  std::int64_t prefetch = 4;        // batches made ahead by the loader's threads; 0: made when asked for
+  std::int64_t loader_threads = 1;  // that make batches at the same time; what they make does not depend on it
 };
 
 void bind(ConfigBinder& keys, DataConfig& config);

@@ -1,5 +1,6 @@
 #include "data/loader.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -32,6 +33,47 @@ TEST(Loader, GivesBatchesInOrderWithAndWithoutAThread) {
         ASSERT_EQ(b.micro_batch, m);
         ASSERT_EQ(widened(b).tokens, std::vector<std::int32_t>(15, std::int32_t(100 * step + m)));
       }
+  }
+}
+
+TEST(Loader, SeveralThreadsGiveTheSameOrder) {
+  for (const std::int64_t threads : {2, 3, 9}) {
+    std::atomic<int> at_once = 0, most = 0;
+    Loader loader(
+        [&](std::int64_t s, std::int64_t m, HostBatch& b) {
+          const int now = ++at_once;
+          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+          }
+          std::this_thread::sleep_for(std::chrono::microseconds((s * 7919 + m * 104729) % 900));
+          stamp(s, m, b);
+          --at_once;
+        },
+        3, 5, 6, threads);
+    HostBatch b;
+    for (std::int64_t step = 5; step < 60; ++step)
+      for (std::int64_t m = 0; m < 3; ++m) {
+        loader.next(b);
+        ASSERT_EQ(b.step, step);
+        ASSERT_EQ(b.micro_batch, m);
+      }
+    EXPECT_GT(most, 1);
+    EXPECT_LE(most, std::min<std::int64_t>(threads, 6));
+  }
+}
+
+TEST(Loader, AnErrorOfOneOfSeveralThreadsComesInItsPlace) {
+  for (int trial = 0; trial < 20; ++trial) {
+    Loader loader(
+        [](std::int64_t s, std::int64_t m, HostBatch& b) {
+          if (s >= 4) fail("bad token in step {}", s);
+          std::this_thread::sleep_for(std::chrono::microseconds((s + m) % 3 * 300));
+          stamp(s, m, b);
+        },
+        1, 0, 8, 4);
+    HostBatch b;
+    for (int i = 0; i < 4; ++i) loader.next(b);
+    EXPECT_EQ(b.step, 3);
+    for (int i = 0; i < 3; ++i) EXPECT_HAS(error_of([&] { loader.next(b); }), "bad token in step 4");
   }
 }
 
@@ -77,7 +119,7 @@ TEST(Loader, ThrowsWhereTheBatchWouldHaveBeen) {
 
 TEST(Loader, StopsCleanlyAtAnyTime) {
   for (int i = 0; i < 50; ++i) {
-    Loader loader(stamp, 2, 0, 1 + i % 5);
+    Loader loader(stamp, 2, 0, 1 + i % 5, 1 + i % 3);
     HostBatch b;
     for (int k = 0; k < i % 7; ++k) loader.next(b);
   }
