@@ -11,6 +11,12 @@
 
 namespace mylos::kernels::detail {
 
+// The sum over a warp, in all its threads.
+KOKKOS_FUNCTION inline float warp_sum([[maybe_unused]] float s) {
+  KOKKOS_IF_ON_DEVICE((for (int step = 16; step > 0; step /= 2) s += __shfl_xor_sync(0xffffffffu, s, step); return s;))
+  KOKKOS_IF_ON_HOST((return s;))
+}
+
 template <int kThreads>
 class TeamSum {
  public:
@@ -35,12 +41,6 @@ class TeamSum {
   }
 
  private:
-  static KOKKOS_FUNCTION float warp_sum([[maybe_unused]] float s) {
-    KOKKOS_IF_ON_DEVICE(
-        (for (int step = 16; step > 0; step /= 2) s += __shfl_xor_sync(0xffffffffu, s, step); return s;))
-    KOKKOS_IF_ON_HOST((return s;))
-  }
-
   float* sums_;
   int turn_ = 0;
 };

@@ -1,9 +1,9 @@
 // dx needs a sum over each row, dw one over all rows. Blocks of rows each leave their part of dw in the workspace, a
-// second launch adds the parts in the order of the blocks. One pass over dy and x makes both, but for very wide or unaligned
+// second launch adds the parts in a fixed order. One pass over dy and x makes both, but for very wide or unaligned
 // rows on a GPU.
-#include "kernels/detail/for_each.hpp"
 #include "kernels/rms_norm/backward_blocks_gpu.hpp"
 #include "kernels/rms_norm/backward_team_gpu.hpp"
+#include "kernels/rms_norm/combine.hpp"
 #include "kernels/rms_norm/rms_norm_device.hpp"
 
 namespace mylos::kernels::device {
@@ -64,60 +64,6 @@ struct CpuBlock {
   }
 };
 
-template <class DW>
-struct CombineColumns {
-  const float* parts;
-  DW* dw;
-  std::int64_t blocks, width;
-  bool accumulate;
-
-  template <int W>
-  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    float s = 0.0f;
-    for (std::int64_t b = 0; b < blocks; ++b) s += parts[b * width + i];
-    dw[i] = DW(accumulate ? float(dw[i]) + s : s);
-  }
-};
-
-// 32 columns and 32 lanes over the blocks for each team; a lane has kAhead loads under way.
-template <class DW>
-struct CombineTeam {
-  CombineColumns<DW> c;
-
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const int column = member.team_rank() % 32, lane = member.team_rank() / 32, lanes = member.team_size() / 32;
-    const std::int64_t i = std::int64_t(member.league_rank()) * 32 + column;
-    constexpr int kAhead = 7;  // 32 · 7 · 2 blocks cover kGpuBlocks in two rounds
-    float s = 0.0f;
-    for (std::int64_t b = lane; i < c.width && b < c.blocks; b += kAhead * lanes) {
-      float part[kAhead];
-      for (int j = 0; j < kAhead; ++j)
-        part[j] = b + j * lanes < c.blocks ? c.parts[(b + j * lanes) * c.width + i] : 0.0f;
-      for (int j = 0; j < kAhead; ++j) s += part[j];
-    }
-    const Scratch shared(member.team_scratch(0), std::size_t(member.team_size()));
-    shared(lane * 32 + column) = s;
-    member.team_barrier();
-    if (lane != 0 || i >= c.width) return;
-    for (int l = 1; l < lanes; ++l) s += shared(l * 32 + column);
-    c.dw[i] = DW(c.accumulate ? float(c.dw[i]) + s : s);
-  }
-};
-
-template <class DW>
-void combine(const Exec& exec, const CombineColumns<DW>& c) {
-  const char* label = "mylos::rms_norm::backward_weight";
-  if constexpr (kOnGpu) {
-    constexpr int kTeam = 1024;
-    Kokkos::parallel_for(label,
-                         TeamPolicy(exec, int((c.width + 31) / 32), kTeam)
-                             .set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(kTeam))),
-                         CombineTeam<DW>{c});
-  } else {
-    for_each<1>(exec, label, c.width, false, c);
-  }
-}
-
 template <int W, int kPacks, class T, class WT>
 void launch_lane_blocks(const Exec& exec, const Operands<T, WT>& o, float* parts, std::int64_t blocks, int lanes) {
   using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<256, 2>>;
@@ -149,7 +95,7 @@ std::int64_t launch_gpu(const Exec& exec, const Operands<T, WT>& o, float* parts
       return blocks;
     }
     if (packs <= 256) return launch_team_blocks<W, 256, 1, 4, 3>(exec, o, parts, blocks);
-    if (packs <= 512) return launch_team_blocks<W, 256, 2, 3, 2>(exec, o, parts, blocks);
+    if (packs <= 512) return launch_team_blocks<W, 256, 2, 2, 2>(exec, o, parts, blocks);
     if (packs <= 1024) return launch_team_blocks<W, 512, 2, 3, 1>(exec, o, parts, blocks);
     if (packs <= 2048) return launch_team_blocks<W, 512, 4, 2, 1>(exec, o, parts, blocks);
   }

@@ -58,17 +58,17 @@ void with_types(const Tensor& x, const Tensor& w, const F& f) {
   f(bf16{}, bf16{});
 }
 
-// Longer rows on a GPU are those of persistent teams, as far as their registers go. The order of a row's sum is that of
-// its team, so all three ops take the same.
+// Longer rows on a GPU are those of teams, as far as their registers go. The order of a row's sum is that of its team, so
+// all three ops take the same.
 template <ForwardOp op, int W, class T, class WT>
 void launch(const Exec& exec, const char* label, const ForwardOperands<T, WT>& o, bool vector) {
   if constexpr (kOnGpu) {
     const std::int64_t packs = o.width / W;
-    if (vector && o.rows > 0 && packs > 32 * kKept && packs <= 2048) {
-      if (packs <= 256) return launch_forward_rows<op, W, 128, 128, 2, 2, 8>(exec, label, o);
-      if (packs <= 512) return launch_forward_rows<op, W, 256, 256, 2, 2, 4>(exec, label, o);
-      if (packs <= 1024) return launch_forward_rows<op, W, 512, 512, 2, 2, 2>(exec, label, o);
-      return launch_forward_rows<op, W, 512, 512, 4, 2, 1>(exec, label, o);
+    if (vector && o.rows > 0 && o.rows < (std::int64_t(1) << 31) && packs > 32 * kKept && packs <= 2048) {
+      if (packs <= 256) return launch_forward_rows<op, W, 128, 2>(exec, label, o);
+      if (packs <= 512) return launch_forward_rows<op, W, 128, 4>(exec, label, o);
+      if (packs <= 1024) return launch_forward_rows<op, W, 256, 4>(exec, label, o);
+      return launch_forward_rows<op, W, 512, 4>(exec, label, o);
     }
   }
   for_each_row<W>(exec, label, o.rows, o.width, vector, Forward<T, WT, op>{o});
