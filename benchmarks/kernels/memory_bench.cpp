@@ -1,4 +1,5 @@
-// Every memory-bound op of a training step beside a copy of the same run: bytes that its contract says must move, over time.
+// Every memory-bound op of a training step beside copies of the same run: bytes that its contract says must move, over time.
+// "of copy" is over the rate of a copy of 1 GiB, "of same" over that of a copy that moves as many bytes as the op.
 //
 // On a GPU a sample is at least 20 ms of recorded launches between two events, so that neither the host nor the clock
 // shows; calls rotate over sets of operands of at least 512 MiB together, so that the L2 cache (50 MB) does not help. On
@@ -7,8 +8,10 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,64 +80,103 @@ std::optional<Pool> pool;  // between the runtime's start and its end
 
 struct Row {
   std::string name;
-  double bytes, seconds;
+  double bytes, seconds, copy_seconds;  // of a copy of as many bytes
 };
 std::vector<Row> table;
-double copy_rate = 0;  // bytes per second of the faster copy
+double copy_rate = 0;                            // bytes per second of the faster copy
+std::map<std::int64_t, double> seconds_of_copy;  // by bytes
 
-// The median over samples of the seconds of one call.
-double seconds_of(const std::vector<Call>& calls, benchmark::State& state) {
-  const Stream& stream = pool->stream();
-  const auto once = [&] {
-    for (const Call& call : calls) call();
-  };
-  once();
-  stream.fence();
-  std::optional<Graph> graph;
-  if (Graph::available()) graph.emplace(stream, once);
-  Event start, stop;
-  const auto seconds = [&](std::int64_t rounds) {
-    start.record(stream);
-    for (std::int64_t i = 0; i < rounds; ++i) graph ? graph->launch(stream) : once();
-    stop.record(stream);
-    stop.wait();
-    return stop.seconds_since(start);
-  };
-  seconds(1);
-  const std::int64_t rounds = std::max<std::int64_t>(1, std::int64_t(std::ceil(kSampleSeconds / seconds(1))));
-  std::vector<double> samples;
-  for (auto _ : state) {
-    samples.push_back(seconds(rounds) / double(rounds * std::int64_t(calls.size())));
-    state.SetIterationTime(samples.back());
+// Calls that are timed together, recorded where that is possible.
+class Timed {
+ public:
+  explicit Timed(std::vector<Call> calls) : calls_(std::move(calls)) {
+    once();
+    pool->stream().fence();
+    if (Graph::available()) graph_.emplace(pool->stream(), [this] { once(); });
+    seconds(1);
+    rounds_ = std::max<std::int64_t>(1, std::int64_t(std::ceil(kSampleSeconds / seconds(1))));
   }
+  // Seconds of one call.
+  double sample() { return seconds(rounds_) / double(rounds_ * std::int64_t(calls_.size())); }
+
+ private:
+  void once() {
+    for (const Call& call : calls_) call();
+  }
+  double seconds(std::int64_t rounds) {
+    start_.record(pool->stream());
+    for (std::int64_t i = 0; i < rounds; ++i) graph_ ? graph_->launch(pool->stream()) : once();
+    stop_.record(pool->stream());
+    stop_.wait();
+    return stop_.seconds_since(start_);
+  }
+
+  std::vector<Call> calls_;
+  std::optional<Graph> graph_;
+  Event start_, stop_;
+  std::int64_t rounds_ = 1;
+};
+
+double median(std::vector<double> samples) {
   std::nth_element(samples.begin(), samples.begin() + std::ptrdiff_t(samples.size() / 2), samples.end());
   return samples[samples.size() / 2];
 }
 
-// `make` cuts one set of operands from the pool and returns the call on them.
+// As many sets of operands as it takes that caches do not help; `make` cuts one from the pool and returns the call on it.
+std::vector<Call> rotating(const std::function<Call(Pool&)>& make) {
+  pool->reset();
+  std::vector<Call> calls{make(*pool)};
+  const std::int64_t footprint = pool->used(), rotate = device_info().is_gpu ? std::int64_t(1) << 29 : 0;
+  while (pool->used() < rotate && pool->left() >= footprint) calls.push_back(make(*pool));
+  while (calls.size() < 4) calls.push_back(calls.front());
+  return calls;
+}
+
+Call copy_by_packs(Pool& p, std::int64_t bytes) {
+  const std::int64_t n = std::max<std::int64_t>(1, bytes / 4);  // bf16, read and written
+  const Tensor from = p.take(DType::bf16, {n}), to = p.take(DType::bf16, {n});
+  return [=, &p] { k::convert(p.stream(), from, to); };
+}
+
+double seconds_of_copy_of(std::int64_t bytes) {
+  const auto known = seconds_of_copy.find(bytes);
+  if (known != seconds_of_copy.end()) return known->second;
+  Timed timed(rotating([=](Pool& p) { return copy_by_packs(p, bytes); }));
+  std::vector<double> samples;
+  for (int i = 0; i < kSamples; ++i) samples.push_back(timed.sample());
+  return seconds_of_copy[bytes] = median(samples);
+}
+
 void add(const std::string& name, double bytes, const std::function<Call(Pool&)>& make) {
   const auto run = [=](benchmark::State& state) {
-    pool->reset();
-    std::vector<Call> calls{make(*pool)};
-    const std::int64_t footprint = pool->used(), rotate = device_info().is_gpu ? std::int64_t(1) << 29 : 0;
-    while (pool->used() < rotate && pool->left() >= footprint) calls.push_back(make(*pool));
-    while (calls.size() < 4) calls.push_back(calls.front());
-    const double seconds = seconds_of(calls, state);
+    std::vector<double> samples;
+    {
+      Timed timed(rotating(make));
+      for (auto _ : state) {
+        samples.push_back(timed.sample());
+        state.SetIterationTime(samples.back());
+      }
+    }
+    const double seconds = median(samples), copy_seconds = seconds_of_copy_of(std::int64_t(bytes));
     if (name.starts_with("copy")) copy_rate = std::max(copy_rate, bytes / seconds);
     state.counters["TB/s"] = bytes / seconds * 1e-12;
     if (copy_rate > 0) state.counters["of_copy"] = bytes / seconds / copy_rate;
-    table.push_back({name, bytes, seconds});
+    state.counters["of_same"] = copy_seconds / seconds;
+    table.push_back({name, bytes, seconds, copy_seconds});
   };
   benchmark::RegisterBenchmark(name.c_str(), run)->UseManualTime()->Iterations(kSamples)->Unit(benchmark::kMicrosecond);
 }
 
-// Words as often as in a text (Zipf), spread over the vocabulary.
-std::vector<std::int32_t> words(const Preset& s) {
+// Words as often as in a text (Zipf), spread over the vocabulary, or all as often.
+enum class Words { zipf, uniform };
+std::vector<std::int32_t> draw(const Preset& s, Words words) {
   std::mt19937_64 generator(5);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   std::vector<std::int32_t> drawn;
   for (std::int64_t i = 0; i < s.tokens; ++i) {
-    const auto rank = std::int64_t(std::exp(uniform(generator) * std::log(double(s.vocabulary)))) - 1;
+    const double at = uniform(generator);
+    const auto rank = words == Words::zipf ? std::int64_t(std::exp(at * std::log(double(s.vocabulary)))) - 1
+                                           : std::int64_t(at * double(s.vocabulary));
     drawn.push_back(std::int32_t(rank * 7919 % s.vocabulary));
   }
   return drawn;
@@ -192,28 +234,36 @@ void add_block(const Preset& s) {
   });
 }
 
-void add_ends(const Preset& s) {
+void add_embedding(const Preset& s, Words words, const std::string& suffix) {
   const std::string prefix = std::string(s.name) + "/";
   const std::int64_t T = s.tokens, D = s.dim, V = s.vocabulary;
-  std::vector<std::int32_t> drawn = words(s), distinct = drawn;
-  std::sort(distinct.begin(), distinct.end());
-  const std::int64_t touched = std::unique(distinct.begin(), distinct.end()) - distinct.begin();
+  const std::vector<std::int32_t> drawn = draw(s, words);
+  const auto touched = std::int64_t(std::set<std::int32_t>(drawn.begin(), drawn.end()).size());
   const double row = double(D) * 2;
-  add(prefix + "embedding_forward", double(T + touched) * row, [=](Pool& p) -> Call {
+  add(prefix + "embedding_forward/" + suffix, double(T + touched) * row, [=](Pool& p) -> Call {
     const Tensor embedding = p.take(DType::bf16, {V, D}), out = p.take(DType::bf16, {T, D}), tokens = p.integers(drawn);
     return [=, &p] { k::embedding_forward(p.stream(), embedding, tokens, out); };
   });
-  add(prefix + "embedding_backward", double(T + 2 * touched) * row, [=](Pool& p) -> Call {
+  add(prefix + "embedding_backward/" + suffix, double(T + 2 * touched) * row, [=](Pool& p) -> Call {
     const Tensor gradient = p.take(DType::bf16, {V, D}), dout = p.take(DType::bf16, {T, D}), tokens = p.integers(drawn),
                  work = p.take(DType::u8, {k::embedding_backward_workspace(T, V)});
     return [=, &p] { k::embedding_backward(p.stream(), tokens, dout, work, gradient); };
   });
+}
+
+void add_ends(const Preset& s) {
+  const std::string prefix = std::string(s.name) + "/";
+  const std::int64_t V = s.vocabulary;
+  add_embedding(s, Words::zipf, "zipf");
+  add_embedding(s, Words::uniform, "uniform");
+  const std::vector<std::int32_t> drawn = draw(s, Words::zipf);
   // The pass between the head's products.
   const double logits = double(s.chunk) * double(V) * 2;
   const auto rows = [=](Pool& p) -> k::detail::LossRows {
     const Tensor z = p.take(DType::bf16, {s.chunk, V}), loss = p.take(DType::f32, {s.chunk}),
-                 labels = p.integers({drawn.begin(), drawn.begin() + s.chunk});
-    return {z.data(), DType::bf16, s.chunk, V, V, labels.as<std::int32_t>(), loss.as<float>()};
+                 labels = p.integers({drawn.begin(), drawn.begin() + s.chunk}), claims = p.take(DType::i32, {1});
+    return {
+        z.data(), DType::bf16, s.chunk, V, V, labels.as<std::int32_t>(), loss.as<float>(), claims.as<std::int32_t>()};
   };
   add(prefix + "softmax_loss", logits, [=](Pool& p) -> Call {
     const k::detail::LossRows r = rows(p);
@@ -265,15 +315,11 @@ void add_all() {
   const bool gpu = device_info().is_gpu;
   pool.emplace(std::int64_t(1) << (gpu ? 35 : 27));
   const std::int64_t n = std::int64_t(1) << (gpu ? 29 : 22);
-  const auto pair = [=](Pool& p) { return std::pair{p.take(DType::bf16, {n}), p.take(DType::bf16, {n})}; };
   add("copy/driver", 4.0 * double(n), [=](Pool& p) -> Call {
-    const auto [from, to] = pair(p);
-    return [=, &p, source = from, destination = to] { copy(p.stream(), source, destination); };
+    const Tensor from = p.take(DType::bf16, {n}), to = p.take(DType::bf16, {n});
+    return [=, &p] { copy(p.stream(), from, to); };
   });
-  add("copy/packs", 4.0 * double(n), [=](Pool& p) -> Call {
-    const auto [from, to] = pair(p);
-    return [=, &p, source = from, destination = to] { k::convert(p.stream(), source, destination); };
-  });
+  add("copy/packs", 4.0 * double(n), [=](Pool& p) { return copy_by_packs(p, 4 * n); });
   for (const Preset& s : gpu ? std::span<const Preset>(kGpuPresets) : std::span<const Preset>(kCpuPresets)) {
     add_norms(s);
     add_block(s);
@@ -283,10 +329,11 @@ void add_all() {
 }
 
 void finish() {
-  std::printf("\n%-42s %9s %10s %8s %8s\n", "op", "GB", "us", "TB/s", "of copy");
+  std::printf("\n%-42s %9s %10s %8s %8s %8s\n", "op", "GB", "us", "TB/s", "of copy", "of same");
   for (const Row& row : table)
-    std::printf("%-42s %9.3f %10.1f %8.3f %8.3f\n", row.name.c_str(), row.bytes * 1e-9, row.seconds * 1e6,
-                row.bytes / row.seconds * 1e-12, copy_rate > 0 ? row.bytes / row.seconds / copy_rate : NAN);
+    std::printf("%-42s %9.3f %10.1f %8.3f %8.3f %8.3f\n", row.name.c_str(), row.bytes * 1e-9, row.seconds * 1e6,
+                row.bytes / row.seconds * 1e-12, copy_rate > 0 ? row.bytes / row.seconds / copy_rate : NAN,
+                row.copy_seconds / row.seconds);
   pool.reset();
 }
 
