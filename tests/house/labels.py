@@ -8,7 +8,7 @@ DISPATCH = re.compile(r"\bparallel_(?:for|reduce|scan)\s*\(\s*")
 NESTED = re.compile(r"(?:Kokkos::)?(?:Team|Thread)(?:Thread|Vector)(?:MD)?Range\b")
 FIRST_ARGUMENT = re.compile(r'(?:[^,"]|"[^"]*")*')
 LITERAL = re.compile(r'"([^"]*)"')
-PASSED_ON = re.compile(r"\w*(?:label|name)\w*\b")
+PASSED_ON = re.compile(r"\w*(?:[Ll]abel|[Nn]ame)\w*\b")
 LABEL = re.compile(r"mylos::[a-z0-9_]+(::[a-z0-9_]+)+$")
 
 findings = []
