@@ -23,7 +23,7 @@ std::int64_t logit_bytes(std::int64_t chunk, std::int64_t vocabulary, DType dtyp
 
 struct Head {
   const Stream& stream;
-  Tensor x, w, labels, loss, logits, workspace;
+  Tensor x, w, labels, loss, logits, claims, workspace;
   std::int64_t tokens, vocabulary, chunk;
 
   // The logits of tokens [begin, end), and what the softmax pass needs of them.
@@ -39,7 +39,8 @@ struct Head {
             vocabulary,
             part.stride(0),
             labels.as<std::int32_t>() + begin,
-            loss.as<float>() + begin};
+            loss.as<float>() + begin,
+            claims.as<std::int32_t>()};
   }
 };
 
@@ -64,8 +65,10 @@ Head checked(const Stream& stream, const Tensor& x, const Tensor& w, const Tenso
   check(workspace.extent(0) >= need, "{}: the workspace has {} bytes; {} tokens a chunk and a vocabulary of {} need {}",
         kOp, workspace.extent(0), chunk, vocabulary, need);
   const Tensor logits(workspace.data(), dtype, {chunk, row_stride(vocabulary, dtype)});
-  const Tensor rest = workspace.slice(0, logit_bytes(chunk, vocabulary, dtype), workspace.extent(0));
-  return {stream, x, w, labels, loss, logits, rest, tokens, vocabulary, chunk};
+  const std::int64_t claims_at = logit_bytes(chunk, vocabulary, dtype), rest_at = claims_at + kAlignment;
+  const Tensor claims(static_cast<char*>(workspace.data()) + claims_at, DType::i32, {1}),
+      rest = workspace.slice(0, rest_at, workspace.extent(0));
+  return {stream, x, w, labels, loss, logits, claims, rest, tokens, vocabulary, chunk};
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t vocabu
 }
 
 std::int64_t linear_cross_entropy_workspace(std::int64_t chunk, std::int64_t vocabulary, DType dtype) {
-  return logit_bytes(chunk, vocabulary, dtype) + matmul_workspace();
+  return logit_bytes(chunk, vocabulary, dtype) + kAlignment + matmul_workspace();
 }
 
 void linear_cross_entropy_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels,

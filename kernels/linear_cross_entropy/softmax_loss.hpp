@@ -17,6 +17,7 @@ struct LossRows {
   std::int64_t tokens, vocabulary, stride;
   const std::int32_t* labels;  // [tokens]
   float* loss;                 // [tokens]
+  std::int32_t* claims;        // a word to count rows in, which GPU teams take as they get done with others
 };
 
 bool loss_on_gpu();

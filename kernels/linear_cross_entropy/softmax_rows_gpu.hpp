@@ -2,7 +2,8 @@
 // scratch memory. It is read from memory once, and memory must never wait for arithmetic. So a team keeps the first part of
 // its row in registers and parks the rest in scratch memory, a ring whose other slots have the loads of its next rows under
 // way: whatever leaves the ring makes room for the next load. While the gradient of one row is written, the next row's sum
-// is taken; only its end, one barrier, is left to wait for.
+// is taken; only its end, one barrier, is left to wait for. Multiprocessors are not equally near to memory, so rows are not
+// given out beforehand: when a team begins one, it takes the next but two of those left. A row has the same bits in any team.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +45,7 @@ struct StreamedRows {
   // Without a gradient nothing is needed twice.
   static constexpr int kHeld = with_gradient ? Shape::kHeld : Shape::kBatches, kParked = Shape::kBatches - kHeld;
   static constexpr int kSize = 16 / int(sizeof(T)), kWarps = kThreads / 32;
-  static constexpr int kScratch = kRing * Shape::kBatchBytes + 2 * kWarps * int(sizeof(RunningSum));
+  static constexpr int kScratch = kRing * Shape::kBatchBytes + 2 * (kWarps + 1) * int(sizeof(RunningSum));
   using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, Shape::kTeams>>;
   using Member = typename Policy::member_type;
   using Piece = Words<kSize, T>;
@@ -58,10 +59,11 @@ struct StreamedRows {
   struct Row {
     T* first;
     int packs;
+    std::uint32_t index;
   };
   struct Scratch {
     Piece* slots;                   // this thread's, kThreads apart
-    RunningSum *sums, *other_sums;  // of each warp, for two rows in turn
+    RunningSum *sums, *other_sums;  // of each warp, then the row that is claimed meanwhile; for two rows in turn
     int oldest;                     // the place, in Pieces, whose batch was loaded first
   };
   // What the pass that writes a row needs of the pass that summed it.
@@ -87,19 +89,21 @@ struct StreamedRows {
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const int rank = team.team_rank() * 32 + lane();
     Scratch s = scratch_of(team, rank);
-    const std::uint32_t teams = std::uint32_t(team.league_size());
-    std::uint32_t row = std::uint32_t(team.league_rank());
-    Row next = row_at(row, rank), later = row_at(row + teams, rank);
+    const std::uint32_t teams = std::uint32_t(team.league_size()), first = std::uint32_t(team.league_rank());
+    Row next = row_at(first, rank), later = row_at(first + teams, rank), last = row_at(first + 2 * teams, rank);
     // The first places belong to the parked batches of a row before the first.
     s.oldest = place(s, kParked);
     each<kRing - kParked>([&](auto j) { refill<decltype(j)::value - kRing>(s, next, later, later); });
 
     Piece held[with_gradient ? kHeld : 1][kBatch];
-    Summed now{.row = {next.first, kNone}};
+    Summed now{.row = {next.first, kNone, next.index}};
     for (;;) {
-      const bool more = row < rows.tokens;
-      const Row last = row_at(row + 2 * teams, rank);
-      const std::int32_t label = more ? rows.labels[row] : -1;
+      const bool more = next.index < rows.tokens;
+      // The answer is not waited for before the row's end.
+      std::uint32_t claimed = last.index + teams;
+      if (rank == 0 && last.index < rows.tokens)
+        claimed = 3 * teams + std::uint32_t(Kokkos::atomic_fetch_add(rows.claims, 1));
+      const std::int32_t label = more ? rows.labels[next.index] : -1;
       each<kParked>([&](auto j) {
         constexpr int b = kHeld + decltype(j)::value;
         if (reaches<b>(now.row, rank)) {
@@ -144,11 +148,11 @@ struct StreamedRows {
         sum.add(words);
       }
       if (tail_at < rows.vocabulary) sum.add(tail);
-      add_team(team, s, sum);
-      now = summed(row, next, label, mine, wanted, tail, sum);
+      add_team(team, s, sum, claimed);
+      now = summed(next, label, mine, wanted, tail, sum);
       next = later;
       later = last;
-      row += teams;
+      last = row_at(claimed, rank);
     }
   }
 
@@ -160,13 +164,13 @@ struct StreamedRows {
   KOKKOS_FUNCTION Scratch scratch_of(const Member& team, int rank) const {
     Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
     RunningSum* const sums = reinterpret_cast<RunningSum*>(slots + kRing * kBatch * kThreads);
-    return {slots + rank, sums, sums + kWarps, 0};
+    return {slots + rank, sums, sums + kWarps + 1, 0};
   }
 
   KOKKOS_FUNCTION std::int64_t whole_packs() const { return rows.vocabulary / kSize; }
   KOKKOS_FUNCTION Row row_at(std::uint32_t row, int rank) const {
     return {static_cast<T*>(rows.logits) + std::int64_t(row) * rows.stride + rank * kSize,
-            row < rows.tokens ? int(whole_packs()) - rank : kNone};
+            row < rows.tokens ? int(whole_packs()) - rank : kNone, row};
   }
   KOKKOS_FUNCTION float element(const Row& row, int rank, std::int64_t i) const {
     return float(row.first[i - rank * kSize]);
@@ -265,23 +269,26 @@ struct StreamedRows {
 
   // Over the team: the same bits in all threads. Two rows in turn need one barrier each: nobody writes a row's sums before
   // all have read those of the row before the last.
-  KOKKOS_FUNCTION void add_team(const Member& team, Scratch& s, RunningSum& sum) const {
+  KOKKOS_FUNCTION void add_team(const Member& team, Scratch& s, RunningSum& sum, std::uint32_t& claimed) const {
+    std::uint32_t* const word = reinterpret_cast<std::uint32_t*>(s.sums + kWarps);
     sum.add_lanes();
     if (lane() == 0) s.sums[team.team_rank()] = sum;
+    if (lane() == 0 && team.team_rank() == 0) *word = claimed;
     team.team_barrier();
+    claimed = *word;
     sum = lane() < kWarps ? s.sums[lane()] : RunningSum{};
     sum.add_lanes();
     std::swap(s.sums, s.other_sums);
   }
-  KOKKOS_FUNCTION Summed summed(std::uint32_t row, const Row& view, std::int32_t label, bool mine, float wanted,
-                                float tail, const RunningSum& sum) const {
+  KOKKOS_FUNCTION Summed summed(const Row& row, std::int32_t label, bool mine, float wanted, float tail,
+                                const RunningSum& sum) const {
     const bool valid = label >= 0;
     // A label beyond the vocabulary is a broken batch: its loss is NaN, which the step reports.
-    if (mine) rows.loss[row] = valid ? (sum.top - wanted) + Kokkos::log(sum.sum) : 0.0f;
+    if (mine) rows.loss[row.index] = valid ? (sum.top - wanted) + Kokkos::log(sum.sum) : 0.0f;
     if constexpr (!with_gradient) return {};
     const float at_label = row_scale(grad_scale, label, rows.vocabulary);
     const float scale = valid ? at_label / sum.sum : 0.0f * at_label;
-    return {view,
+    return {row,
             -sum.top * kLog2e,
             scale,
             tail,
