@@ -1,5 +1,6 @@
 // Ways to run attention with documents by cuDNN, each held against the portable kernel and timed beside dense causal
-// attention: one ragged call, ragged calls by classes of length, an additive mask. Needs a GPU and cuDNN.
+// attention: one ragged call, ragged calls by classes of length, an additive mask; and our own tensor-core kernel. Needs a GPU
+// and cuDNN.
 //
 //   bench_kernels_attention_documents [NAME...]     shapes whose name contains one of these; default all
 //
@@ -100,10 +101,11 @@ std::vector<Group> classes(const AttentionShape& s, const Documents& all, std::i
   return groups;
 }
 
+constexpr const char* kTilesName = "tiles";  // without cuDNN
 struct Variant {
   const char* name;
   Mask mask;
-  bool packed;  // fp32 sums of dq laid out as dq
+  bool packed;  // fp32 sums of dq laid out as dq; of cuDNN
   std::function<std::vector<Group>(const AttentionShape&, const Documents&)> groups;
 };
 std::vector<Group> one(const Documents& d, std::int64_t count, std::int64_t longest) { return {{d, count, longest}}; }
@@ -111,6 +113,7 @@ std::int64_t count_of(const Documents& d) { return std::int64_t(d.size()); }
 
 const Variant kVariants[] = {
     {"dense", Mask::causal, false, {}},
+    {kTilesName, Mask::causal, false, {}},
     {"bias", Mask::bias, false, {}},
     {"ragged_s", Mask::documents, true, [](auto& s, auto& d) { return one(d, count_of(d), s.sequence); }},
     {"ragged_exact", Mask::documents, true,
@@ -208,7 +211,11 @@ double error_of(const std::vector<bf16>& got, const std::vector<bf16>& want) {
 // A variant on a shape: plans and tables of each call.
 class Runner {
  public:
-  Runner(Bench& b, const Variant& variant, const Documents& documents) : b_(b) {
+  Runner(Bench& b, const Variant& variant, const Documents& documents) : b_(b), tiles_(variant.name == kTilesName) {
+    if (tiles_) {
+      calls_.resize(1);
+      return;
+    }
     std::vector<Group> groups(1);
     if (variant.groups) groups = variant.groups(b.s, documents);
     for (const Group& g : groups) {
@@ -222,11 +229,21 @@ class Runner {
   std::size_t calls() const { return calls_.size(); }
 
   std::int64_t workspace(Pass pass) const {
+    if (tiles_) return workspace_of(Provider::tiles, b_.s, pass != Pass::forward);
     std::int64_t most = 1;
     for (const Call& c : calls_) most = std::max(most, plan_of(c.keys[std::size_t(pass)]).workspace());
     return most;
   }
+  void run_tiles(Pass pass) {
+    const Tensor &starts = b_.starts.tensor, &space = b_.workspace.tensor, &out = b_.out.tensor, &lse = b_.lse.tensor;
+    if (pass == Pass::forward)
+      forward_with(Provider::tiles, b_.stream, b_.q(b_.qkv), b_.k(b_.qkv), b_.v(b_.qkv), starts, space, out, lse);
+    else
+      backward_with(Provider::tiles, b_.stream, b_.q(b_.qkv), b_.k(b_.qkv), b_.v(b_.qkv), starts, out, lse,
+                    b_.dout.tensor, space, b_.q(b_.dqkv), b_.k(b_.dqkv), b_.v(b_.dqkv));
+  }
   void run(Pass pass) {
+    if (tiles_) return run_tiles(pass);
     for (Call& c : calls_) {
       const Plan& plan = plan_of(c.keys[std::size_t(pass)]);
       cudnn::Operands o{b_.q(b_.qkv).data(),  b_.k(b_.qkv).data(),   b_.v(b_.qkv).data(),  b_.out.tensor.data(),
@@ -282,6 +299,7 @@ class Runner {
   }
 
   Bench& b_;
+  bool tiles_;
   std::vector<Call> calls_;
 };
 

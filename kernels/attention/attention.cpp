@@ -36,6 +36,12 @@ Window window(const char* name, const Tensor& t, DType dtype, const AttentionSha
   return {t.data(), t.stride(0), t.stride(1), t.stride(2)};
 }
 
+void expect_aligned(const Window& w) {
+  check(reinterpret_cast<std::uintptr_t>(w.data) % 16 == 0 && (w.batch | w.token | w.head) % 8 == 0,
+        "attention: a tensor at {} with strides {}, {}, {} of 2 bytes; tensor cores want rows aligned to 16 bytes",
+        w.data, w.batch, w.token, w.head);
+}
+
 Arguments arguments(Provider provider, bool backward, const AttentionOptions& options, const Tensor& q, const Tensor& k,
                     const Tensor& v, const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out,
                     const Tensor& lse) {
@@ -65,6 +71,8 @@ Arguments arguments(Provider provider, bool backward, const AttentionOptions& op
   if (workspace) expect_dense(kOp, "workspace", workspace);
   expect_room(a, provider == Provider::cudnn ? 0 : workspace_of(provider, s, backward, options));
   a.workspace = workspace.data();
+  if (provider == Provider::tiles)
+    for (const Window& w : {a.q, a.k, a.v, a.out}) expect_aligned(w);
   return a;
 }
 
@@ -82,8 +90,14 @@ bool has_provider(Provider provider, [[maybe_unused]] const AttentionShape& shap
       return device_info().is_gpu && cudnn::supports(shape, dtype);
 #endif
       break;
+    case Provider::tiles:
+      return tiles::supports(shape, dtype);
   }
   return false;
+}
+
+bool tiles::supports(const AttentionShape& s, DType dtype) {
+  return dtype == DType::bf16 && (s.head_size == 64 || s.head_size == 128);
 }
 
 void expect_room(const Arguments& a, std::int64_t bytes) {
@@ -94,7 +108,8 @@ void expect_room(const Arguments& a, std::int64_t bytes) {
 Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents) {
   if (has_provider(Provider::cpu, shape, dtype, bool(documents))) return Provider::cpu;
   const bool tables = !documents || documents.bucket;
-  return tables && has_provider(Provider::cudnn, shape, dtype, bool(documents)) ? Provider::cudnn : Provider::portable;
+  if (tables && has_provider(Provider::cudnn, shape, dtype, bool(documents))) return Provider::cudnn;
+  return has_provider(Provider::tiles, shape, dtype, bool(documents)) ? Provider::tiles : Provider::portable;
 }
 
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
@@ -118,6 +133,8 @@ void forward_with(Provider provider, const Stream& stream, const Tensor& q, cons
   switch (provider) {
     case Provider::cpu:
       return cpu::forward(stream, a);
+    case Provider::tiles:
+      return tiles::forward(stream, a);
 #if defined(MYLOS_CUDNN)
     case Provider::cudnn:
       return cudnn::forward(stream, a);
@@ -137,9 +154,13 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
   a.dq = window("dq", dq, a.dtype, s, s.heads);
   a.dk = window("dk", dk, a.dtype, s, s.kv_heads);
   a.dv = window("dv", dv, a.dtype, s, s.kv_heads);
+  if (provider == Provider::tiles)
+    for (const Window& w : {a.dout, a.dq, a.dk, a.dv}) expect_aligned(w);
   switch (provider) {
     case Provider::cpu:
       return cpu::backward(stream, a);
+    case Provider::tiles:
+      return tiles::backward(stream, a);
 #if defined(MYLOS_CUDNN)
     case Provider::cudnn:
       return cudnn::backward(stream, a);

@@ -1,7 +1,5 @@
-// Attention by cuDNN: causal, grouped-query heads, bf16; one document a sequence, or documents by classes of length in
-// ragged calls. Classes keep what a call does for its longest document near what each needs, and the workspace of the
-// deterministic backward pass, room x longest^2, near that of one document a sequence. A plan is built once for a shape
-// with its strides and kept for the life of the process.
+// Attention by cuDNN: causal, grouped-query heads, bf16; one document a sequence, or documents in ragged calls. A plan is
+// built once for a shape with its strides and kept for the life of the process.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -12,9 +10,12 @@
 #include "kernels/attention/cudnn_plan.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
+#include "kernels/attention/ragged.hpp"
 
 namespace mylos::kernels::attention::cudnn {
 namespace {
+
+constexpr std::int64_t kForwardDocuments = 1 << 20;  // more than the forward pass of documents asks for
 
 PlanKey key_of(const Arguments& a, bool backward) {
   PlanKey key{.shape = a.shape, .backward = backward, .deterministic = !backward || a.options.deterministic};
@@ -23,13 +24,16 @@ PlanKey key_of(const Arguments& a, bool backward) {
   return key;
 }
 
-// Of documents of a class of length.
-PlanKey class_key(const PlanKey& whole, std::int64_t room, std::int64_t longest) {
+// Of a call for some of the documents.
+PlanKey call_key(const PlanKey& whole, std::int64_t room, std::int64_t longest) {
   PlanKey key = whole;
   key.mask = Mask::documents;
-  if (key.backward) key.tokens = whole.shape.batch * whole.shape.sequence;
   key.shape.batch = room;
   key.shape.sequence = longest;
+  if (!key.backward) return key;
+  const RaggedCall call = ragged_call(whole.shape, longest, room, whole.deterministic);
+  key.deterministic = call.deterministic;
+  if (call.packed) key.tokens = whole.shape.batch * whole.shape.sequence;
   return key;
 }
 
@@ -70,7 +74,7 @@ void run_documents(const Stream& stream, const Arguments& a, bool backward) {
           "attention: {} elements from row to row of {} tokens of {}; documents want rows without gaps between them",
           whole.strides[i][0], a.shape.sequence, whole.strides[i][1]);
   for (const DocumentClass& c : std::span(tables.classes).first(std::size_t(tables.count))) {
-    const Plan& plan = plan_of(class_key(whole, c.room, c.longest));
+    const Plan& plan = plan_of(call_key(whole, c.room, c.longest));
     expect_room(a, plan.workspace());
     char* const memory = static_cast<char*>(a.tables);
     Operands o = operands_of(a);
@@ -103,13 +107,9 @@ std::int64_t workspace_bytes(const AttentionShape& s, bool backward, const Atten
   PlanKey key{.shape = s, .backward = backward, .deterministic = !backward || options.deterministic};
   key.strides = {fused, fused, fused, dense};
   if (backward) key.strides = {fused, fused, fused, dense, dense, fused, fused, fused};
-  std::int64_t bytes = plan_of(key).workspace();
-  if (options.documents) {
-    const DocumentTables largest = tables_of(s, largest_bucket(s));
-    for (const DocumentClass& c : std::span(largest.classes).first(std::size_t(largest.count)))
-      bytes = std::max(bytes, plan_of(class_key(key, c.room, c.longest)).workspace());
-  }
-  return bytes;
+  const std::int64_t bytes = plan_of(key).workspace();
+  if (!options.documents) return bytes;
+  return std::max(bytes, backward ? ragged_budget(s, key.deterministic) : kForwardDocuments);
 }
 
 void forward(const Stream& stream, const Arguments& a) { execute(stream, a, false); }

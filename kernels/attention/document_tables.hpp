@@ -25,8 +25,8 @@ struct DocumentTables {
 };
 DocumentTables tables_of(const AttentionShape& shape, const AttentionBucket& bucket);
 // What attention_bucket() gives where tables are used.
-AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths);
-// No bucket of the shape has more room in any class.
+AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths, bool deterministic);
+// Calls for each doubling of length with room for all that a batch can hold: no bucket has larger tables.
 AttentionBucket largest_bucket(const AttentionShape& shape);
 
 // document_tables_kokkos.cpp

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
+#include "kernels/attention/ragged.hpp"
 
 namespace mylos::kernels {
 namespace {
@@ -22,13 +23,47 @@ std::int64_t most_of(const AttentionShape& s, std::size_t c) {
   return s.batch * std::min(s.sequence, std::max<std::int64_t>(64, s.sequence / 16));
 }
 
+// The least 2^k or 1.5 * 2^k.
+std::int64_t rounded_up(std::int64_t n) {
+  const auto power = std::int64_t(std::bit_ceil(std::uint64_t(n)));
+  return n <= power / 4 * 3 ? power / 4 * 3 : power;
+}
+
+// Calls that each take `doublings` classes of length, from the longest down.
+AttentionBucket grouped(const AttentionShape& s, const AttentionLengths& lengths, std::size_t doublings) {
+  AttentionBucket bucket;
+  std::size_t calls = 0, left = 0;
+  std::int64_t longest = 0, count = 0, most = 0;
+  for (std::size_t c = kLengthClasses; c-- > 0;) {
+    longest = std::max(longest, lengths.longest_of_class(c));
+    count += lengths.of_class(c);
+    if (c > kShortestClass || c == 0) most += most_of(s, std::max(c, kShortestClass));
+    if (longest > 0 && left == 0) left = doublings;
+    const bool last = c == 0 || (left > 0 && --left == 0 && c > kShortestClass);
+    if (!last || count == 0) {
+      if (longest == 0) most = 0;
+      continue;
+    }
+    const std::int64_t room = std::min(most, rounded_up(count));
+    const std::int64_t tokens = (std::min(rounded_up(std::max<std::int64_t>(longest, 64)), s.sequence) + 63) / 64 * 64;
+    bucket.calls[calls++] = {std::int32_t(tokens), std::int32_t(room)};
+    longest = count = most = 0;
+  }
+  std::reverse(bucket.calls.begin(), bucket.calls.begin() + std::ptrdiff_t(calls));
+  return bucket;
+}
+
 }  // namespace
 
 void AttentionLengths::add(std::int64_t tokens) {
   check(tokens >= 1 && tokens < (std::int64_t(1) << 31), "attention: a document of {} tokens; it has at least 1",
         tokens);
-  ++counts_[std::size_t(std::bit_width(std::uint64_t(tokens - 1)))];
+  const auto c = std::size_t(std::bit_width(std::uint64_t(tokens - 1)));
+  ++counts_[c];
+  longest_[c] = std::max(longest_[c], tokens);
 }
+
+std::int64_t AttentionLengths::longest() const { return *std::max_element(longest_.begin(), longest_.end()); }
 
 std::int64_t AttentionLengths::documents() const {
   std::int64_t sum = 0;
@@ -37,13 +72,14 @@ std::int64_t AttentionLengths::documents() const {
 }
 
 AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const AttentionLengths& lengths,
-                                 const AttentionOptions&) {
+                                 const AttentionOptions& options) {
   check(lengths.documents() >= shape.batch, "attention: {} documents in {} rows; each row has at least one",
         lengths.documents(), shape.batch);
   AttentionBucket bucket;
   bucket.whole = lengths.documents() == shape.batch;
   if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return bucket;
-  return attention::bucket_of(shape, lengths);
+  if (attention::tiles::supports(shape, dtype) && lengths.longest() <= attention::tiles::kFasterUpTo) return bucket;
+  return attention::bucket_of(shape, lengths, options.deterministic);
 }
 
 std::int64_t attention_document_tables(const AttentionShape& shape, DType dtype) {
@@ -65,8 +101,7 @@ void attention_prepare_documents(const Stream& stream, const AttentionShape& sha
 
 namespace attention {
 
-AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths) {
-  AttentionBucket bucket;
+AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths, bool deterministic) {
   std::int64_t n = 0;
   for (std::size_t c = 0; c < kLengthClasses; ++c) {
     n += lengths.of_class(c);
@@ -75,16 +110,26 @@ AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& l
     if (c == kShortestClass && n > most) return {};
     check(n <= most, "attention: {} documents of more than {} tokens; {} rows of {} hold {}", n, longest_of(c - 1),
           shape.batch, shape.sequence, most);
-    bucket.room[c] = std::int32_t(std::min<std::int64_t>(most, std::int64_t(std::bit_ceil(std::uint64_t(n)))));
     n = 0;
+  }
+  const std::int64_t budget = ragged_budget(shape, deterministic);
+  const auto fits = [&](const AttentionBucket::Call& call) {
+    return call.room == 0 || ragged_call(shape, call.longest, call.room, deterministic).workspace <= budget;
+  };
+  AttentionBucket bucket;
+  for (const std::size_t doublings : {kLengthClasses, std::size_t(2), std::size_t(1)}) {
+    bucket = grouped(shape, lengths, doublings);
+    if (std::all_of(bucket.calls.begin(), bucket.calls.end(), fits)) break;
   }
   return bucket;
 }
 
 AttentionBucket largest_bucket(const AttentionShape& shape) {
   AttentionBucket largest;
-  std::size_t c = kShortestClass;
-  do largest.room[c] = std::int32_t(most_of(shape, c));
+  std::size_t c = kShortestClass, calls = 0;
+  do
+    largest.calls[calls++] = {std::int32_t(std::min(longest_of(c), (shape.sequence + 63) / 64 * 64)),
+                              std::int32_t(most_of(shape, c))};
   while (longest_of(c++) < shape.sequence);
   return largest;
 }
@@ -99,9 +144,10 @@ DocumentTables tables_of(const AttentionShape& s, const AttentionBucket& bucket)
     t.bytes += (bytes + 15) / 16 * 16;
     return at;
   };
-  for (std::size_t c = 0; c < kLengthClasses; ++c)
-    if (const std::int64_t room = bucket.room[c]; room > 0)
-      t.classes[std::size_t(t.count++)] = {longest_of(c), room, take(room * 4), take(kRowWidths * (room + 1) * 8)};
+  for (const auto& [longest, room] : bucket.calls)
+    if (room > 0)
+      t.classes[std::size_t(t.count++)] = {longest, room, take(room * 4),
+                                           take(kRowWidths * (room + std::int64_t(1)) * 8)};
   return t;
 }
 

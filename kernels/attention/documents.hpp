@@ -6,7 +6,8 @@
 //   planned, recorded and kept; batches of the same bucket can replay each other's recording
 //   tables: what attention_prepare_documents() makes of start for the bucket, once a batch, on the device
 // The documents of a batch must fit its bucket: on the device more, or longer ones, stop the program. Without a bucket
-// attention is as exact, but on a GPU the portable kernel does it, at a fraction of cuDNN's speed.
+// attention is as exact: on a GPU our own kernels do it from start alone, on tensor cores where they can (bf16, heads of 64
+// or 128), else at a fraction of that speed.
 #pragma once
 
 #include <array>
@@ -28,22 +29,30 @@ class AttentionLengths {
  public:
   void add(std::int64_t tokens);
   std::int64_t of_class(std::size_t c) const { return counts_[c]; }
+  std::int64_t longest_of_class(std::size_t c) const { return longest_[c]; }
   std::int64_t documents() const;
+  std::int64_t longest() const;  // 0: of none
 
  private:
-  std::array<std::int64_t, kLengthClasses> counts_{};
+  std::array<std::int64_t, kLengthClasses> counts_{}, longest_{};
 };
 
-// room[c]: documents of at most 2^c tokens, but more than the next smaller class with room, that fit.
+// Calls that do the work of a batch, most often one: call i takes the documents of more tokens than call i-1 does and at most
+// `longest`, of which `room` fit.
 struct AttentionBucket {
-  std::array<std::int32_t, kLengthClasses> room{};
-  bool whole = false;  // each row is one document, which needs no tables
+  struct Call {
+    std::int32_t longest = 0, room = 0;
+    auto operator<=>(const Call&) const = default;
+  };
+  std::array<Call, kLengthClasses> calls{};  // by length; those behind the last have no room
+  bool whole = false;                        // each row is one document, which needs no tables
 
-  explicit operator bool() const { return whole || room != decltype(room){}; }
+  explicit operator bool() const { return whole || calls[0].room > 0; }
   auto operator<=>(const AttentionBucket&) const = default;
 };
-// None where this device or build has no use for it, and for a swarm of short documents: more than max(64, S / 16) a row
-// of 64 tokens or less.
+// Counts and lengths are rounded up to 2^k or 1.5 * 2^k. One call, where its workspace is within what attention_workspace()
+// plans; else calls by length. None where this device or build has no use for it or our own kernels are faster, and for a
+// swarm of short documents: more than max(64, S / 16) a row of 64 tokens or less.
 AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const AttentionLengths& lengths,
                                  const AttentionOptions& options);
 

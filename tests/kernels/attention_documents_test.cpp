@@ -6,6 +6,7 @@
 
 #include "attention_run.hpp"
 #include "base/error.hpp"
+#include "kernels/attention/ragged.hpp"
 #include "tensor/async.hpp"
 
 namespace mylos::test {
@@ -94,25 +95,66 @@ TEST(AttentionDocuments, TablesSayWhereDocumentsLie) {
 }
 
 TEST(AttentionDocuments, BucketsHoldWhatTheyAreMadeOf) {
-  const AttentionShape s{4, 8192, 2, 2, 64};
-  for (std::uint64_t seed = test_seed(), end = seed + 20; seed < end; ++seed) {
+  const AttentionShape shapes[] = {
+      {4, 8192, 2, 2, 64}, {2, 100, 4, 1, 64}, {1, 3000, 32, 8, 128}, {16, 512, 12, 12, 64}};
+  for (std::uint64_t seed = test_seed(), end = seed + 40; seed < end; ++seed) {
+    const AttentionShape s = shapes[seed % std::size(shapes)];
+    const bool deterministic = seed / 4 % 2 == 0;
     const AttentionLengths lengths = lengths_of(s, random_documents(s, seed));
-    const AttentionBucket bucket = kernels::attention::bucket_of(s, lengths),
+    const AttentionBucket bucket = kernels::attention::bucket_of(s, lengths, deterministic),
                           largest = kernels::attention::largest_bucket(s);
-    std::int64_t waiting = 0, room = 0;
-    for (std::size_t c = 0; c < kernels::kLengthClasses; ++c) {
-      waiting += lengths.of_class(c);
-      room += bucket.room[c];
-      if (bucket.room[c] > 0) {
-        EXPECT_GE(bucket.room[c], waiting);
-        EXPECT_LT(bucket.room[c], 2 * waiting);
-        waiting = 0;
-      }
-      EXPECT_LE(bucket.room[c], largest.room[c]) << c;
+    std::size_t c = 0;
+    std::int64_t documents = 0;
+    for (const auto& [longest, room] : bucket.calls) {
+      if (room == 0) continue;
+      std::int64_t count = 0;
+      while (c < kernels::kLengthClasses && lengths.longest_of_class(c) <= longest) count += lengths.of_class(c++);
+      EXPECT_GE(room, count);
+      EXPECT_LE(room, count + (count + 1) / 2);
+      EXPECT_LE(kernels::attention::ragged_call(s, longest, room, deterministic).workspace,
+                kernels::attention::ragged_budget(s, deterministic));
+      documents += count;
     }
-    EXPECT_EQ(waiting, 0);
-    EXPECT_GE(room, lengths.documents());
+    EXPECT_EQ(documents, lengths.documents());
     EXPECT_LE(kernels::attention::tables_of(s, bucket).bytes, kernels::attention::tables_of(s, largest).bytes);
+  }
+}
+
+TEST(AttentionDocuments, CallsAreAsFewAsTheirWorkspaceAllows) {
+  const auto bucket_of = [](const AttentionShape& s, const std::vector<std::int64_t>& lengths) {
+    AttentionLengths all;
+    for (const std::int64_t n : lengths) all.add(n);
+    return kernels::attention::bucket_of(s, all, true);
+  };
+  const AttentionBucket equal = bucket_of({4, 512, 12, 12, 64}, repeated(32, 64));
+  EXPECT_EQ(equal.calls[0], (AttentionBucket::Call{64, 32}));
+  EXPECT_EQ(equal.calls[1].room, 0);
+  std::vector<std::int64_t> mixed = repeated(40, 40);
+  mixed.insert(mixed.end(), {264, 184});
+  EXPECT_EQ(bucket_of({4, 512, 12, 12, 64}, mixed).calls[0], (AttentionBucket::Call{384, 48}));
+  // One call would want 48 x 32 x 4096^2 scores.
+  std::vector<std::int64_t> far = repeated(40, 100);
+  far.insert(far.end(), {4000, 96});
+  const AttentionBucket apart = bucket_of({2, 4096, 32, 8, 128}, far);
+  EXPECT_EQ(apart.calls[0], (AttentionBucket::Call{128, 48}));
+  EXPECT_EQ(apart.calls[1], (AttentionBucket::Call{4096, 1}));
+}
+
+// What plans ask for, from a table of an H200 with cuDNN 9: MiB in any order and deterministic.
+TEST(AttentionDocuments, WorkspaceIsKnownWithoutPlans) {
+  const struct {
+    AttentionShape shape;
+    std::int64_t room, longest;
+    double any_order, deterministic;
+  } known[] = {{{4, 512, 12, 12, 64}, 32, 64, 6.1, 6.1},         {{4, 512, 12, 12, 64}, 64, 512, 18.1, 384.1},
+               {{4, 2048, 12, 12, 64}, 43, 1088, 72.4, 1234.0},  {{4, 2048, 12, 12, 64}, 32, 256, 24.4, 48.4},
+               {{1, 8192, 12, 12, 64}, 13, 1984, 72.4, 1209.4},  {{2, 4096, 32, 8, 128}, 16, 512, 257.0, 385.0},
+               {{2, 4096, 32, 8, 128}, 32, 2048, 1728.9, 9224.0}};
+  for (const auto& k : known) {
+    const double det = double(kernels::attention::ragged_call(k.shape, k.longest, k.room, true).workspace) / 1048576;
+    EXPECT_NEAR(det, k.deterministic, 2) << k.shape.sequence;
+    const auto any = kernels::attention::ragged_call(k.shape, k.longest, k.room, false);
+    EXPECT_NEAR(double(any.workspace) / 1048576, any.deterministic ? k.deterministic : k.any_order, 2);
   }
 }
 
@@ -122,7 +164,7 @@ TEST(AttentionDocuments, NoBucketWhereItWouldNotServe) {
   for (int i = 0; i < 2; ++i) whole.add(s.sequence);
   for (std::int64_t i = 0; i < s.batch * s.sequence; ++i) swarm.add(1);
   EXPECT_TRUE(kernels::attention_bucket(s, DType::bf16, whole, {}).whole);
-  EXPECT_FALSE(bool(kernels::attention::bucket_of(s, swarm)));
+  EXPECT_FALSE(bool(kernels::attention::bucket_of(s, swarm, true)));
   EXPECT_THROW(kernels::attention_bucket(s, DType::bf16, none, {}), Error);
   EXPECT_THROW(none.add(0), Error);
   EXPECT_EQ(kernels::attention_document_tables({1, 64, 1, 1, 64}, DType::f32), 0);
@@ -142,14 +184,14 @@ TEST(AttentionDocumentsDeathTest, MoreThanTheBucketStopsTheProgram) {
   const Stream stream;
   const AttentionShape s{1, 192, 1, 1, 8};
   PlacedDocuments placed(stream, s, starts_of(s, {64, 64, 64}), true);
-  const auto with = [&](std::size_t c, std::int32_t room) {
+  const auto with = [&](std::int32_t longest, std::int32_t room) {
     placed.view.bucket = {};
-    placed.view.bucket.room[c] = room;
+    placed.view.bucket.calls[0] = {longest, room};
     kernels::attention_prepare_documents(stream, s, placed.view);
   };
-  with(6, 3);
-  EXPECT_DEATH(with(6, 2), "more documents");
-  EXPECT_DEATH(with(5, 4), "longer");
+  with(64, 3);
+  EXPECT_DEATH(with(64, 2), "more documents");
+  EXPECT_DEATH(with(32, 3), "longer");
 }
 
 bool has_cudnn(const AttentionShape& s) {
@@ -213,12 +255,12 @@ TEST(AttentionDocuments, PackedGivesTheGradientsOfPaddedRows) {
 
 // Two batches of one bucket: the second replays what was recorded of the first.
 TEST(AttentionDocuments, OneRecordingServesABucket) {
-  const AttentionShape s{2, 512, 4, 2, 64};
+  const AttentionShape s{2, 512, 4, 2, 64};  // 6 documents of at most 400 tokens and 5 are one bucket
   if (!Graph::available() || !has_cudnn(s)) GTEST_SKIP() << "nothing to record, or no cuDNN";
   const Stream stream;
   const std::vector<std::int32_t> one = starts_of(s, {100, 12, 400, 1, 299, 212}),
                                   other = starts_of(s, {400, 50, 62, 320, 192});
-  const AttentionBucket bucket = kernels::attention::bucket_of(s, lengths_of(s, one));
+  const AttentionBucket bucket = kernels::attention::bucket_of(s, lengths_of(s, one), true);
   PlacedDocuments placed(stream, s, one, true);
   ASSERT_EQ(placed.view.bucket, bucket);
   const Values x = random_values(s, test_seed());

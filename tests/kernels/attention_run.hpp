@@ -68,12 +68,12 @@ inline kernels::AttentionLengths lengths_of(const AttentionShape& s, const std::
 // Documents on the device, with tables if they are wanted; empty: one document a row.
 struct PlacedDocuments {
   PlacedDocuments(const Stream& stream, const AttentionShape& s, const std::vector<std::int32_t>& documents,
-                  bool with_tables) {
+                  bool with_tables, bool deterministic = true) {
     if (documents.empty()) return;
     start = to_device(stream, documents, {s.batch, s.sequence});
     view = start.tensor;
     if (!with_tables) return;
-    view.bucket = kernels::attention::bucket_of(s, lengths_of(s, documents));
+    view.bucket = kernels::attention::bucket_of(s, lengths_of(s, documents), deterministic);
     tables = empty_device({kernels::attention::tables_of(s, view.bucket).bytes}, DType::u8);
     view.tables = tables.tensor;
     kernels::attention_prepare_documents(stream, s, view);
@@ -119,7 +119,7 @@ inline Results run(Provider provider, const AttentionShape& s, const Values& x,
   }
   const DeviceTensor dout = to_device(stream, x.dout, dtype), out = empty_device(q_shape, dtype);
   const DeviceTensor lse = empty_device({s.batch, s.heads, s.sequence}, DType::f32);
-  const PlacedDocuments placed(stream, s, documents, provider == Provider::cudnn);
+  const PlacedDocuments placed(stream, s, documents, provider == Provider::cudnn, options.deterministic);
   options.documents = bool(placed.view);
   const GuardedWorkspace forward_space(workspace_of(provider, s, false, options)),
       backward_space(workspace_of(provider, s, true, options));
