@@ -73,7 +73,7 @@ std::vector<ConfigSection> sections(Config& c) {
   return {
       {"model", "the Llama-3 decoder", [&c](ConfigBinder& k) { bind(k, c.model); }},
       {"train", "the run and how one device computes it", [&c](ConfigBinder& k) { bind(k, c.train); }},
-      {"optimizer", "AdamW and gradient clipping", [&c](ConfigBinder& k) { bind(k, c.optimizer); }},
+      {"optimizer", "the update rule and gradient clipping", [&c](ConfigBinder& k) { bind(k, c.optimizer); }},
       {"schedule", "the learning rate", [&c](ConfigBinder& k) { bind(k, c.schedule); }},
       {"data", "where tokens come from", [&c](ConfigBinder& k) { bind(k, c.data); }},
       {"eval", "the loss on validation data", [&c](ConfigBinder& k) { bind(k, c.eval); }},
@@ -103,7 +103,11 @@ Config resolve(Config c) {
         "train.recompute_blocks is {}, but train.recompute = \"auto\" chooses it; leave one of them out",
         c.train.recompute_blocks);
   if (c.train.recompute_blocks == c.model.layers) c.train.recompute_blocks = 0;
-  c.schedule.length = optimizer::Schedule(c.schedule, c.train.steps).length();
+  c.optimizer = optimizer::resolve(c.optimizer);
+  optimizer::check_storage(c.optimizer, c.train.storage, c.train.gradients);
+  const optimizer::Schedule schedule(c.schedule, c.train.steps);
+  c.schedule.length = schedule.length();
+  c.schedule.cooldown = schedule.cooldown();
   return c;
 }
 

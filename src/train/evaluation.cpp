@@ -30,6 +30,7 @@ SourceLoss evaluate_set(TrainStep& step, const Stream& stream, const data::Sampl
 Evaluation evaluate(TrainStep& step, const Stream& stream, std::span<const data::NamedSamples> sets, std::int64_t batch,
                     std::int64_t limit) {
   const auto begin = std::chrono::steady_clock::now();
+  const TrainStep::EvaluationWeights weights(step, stream);
   Evaluation result;
   double loss_sum = 0, text_bytes = 0;
   for (const data::NamedSamples& set : sets) {

@@ -244,6 +244,7 @@ class Run {
   void keep_weights() {
     if (!c_.output.save_weights || weights_kept_) return;
     const std::string tokenizer = c_.data.tokenizer.empty() ? train_.tokenizer() : c_.data.tokenizer;
+    const TrainStep::EvaluationWeights weights(*step_, stream_);
     save_weights(c_.output.weights, stream_, step_->model(), c_, result_.steps, tokenizer);
     weights_kept_ = true;
   }

@@ -15,8 +15,8 @@ constexpr const char* kCategory = "batch";
 }  // namespace
 
 StepMemory::StepMemory(const Config& config, const model::ParameterLayout& layout, Arena& arena)
-    : optimizer(config.optimizer, {layout.decay_end, layout.total}, config.train.storage,
-                std::uint64_t(config.train.seed), arena),
+    : optimizer(optimizer::make_optimizer(config.optimizer, optimizer::parameters_of(config.model, layout),
+                                          config.train.storage, std::uint64_t(config.train.seed), arena)),
       batch(config, arena),
       grad_scale(arena.take(DType::f32, {1}, kCategory)),
       row_loss(arena.take(DType::f64, {config.train.batch}, kCategory)) {}
@@ -69,7 +69,7 @@ TrainStep::TrainStep(const Config& config, Arena& arena)
 
 void TrainStep::initialize(const Stream& stream) {
   model_.initialize(stream, seed_);
-  memory_.optimizer.initialize(stream);
+  memory_.optimizer->initialize(stream, model_.weights());
 }
 
 void TrainStep::set_off(const Stream& stream) {
@@ -99,6 +99,7 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
                       std::span<const data::HostBatch> micro_batches) {
   check(pending_.size() < kMostQueued, "step {} cannot be queued: {} are; take a result with finish() first", step + 1,
         pending_.size());
+  check(!averaged_, "step {} cannot be queued while the model has the weights of an evaluation", step + 1);
   std::int64_t valid_tokens = 0;
   for (const data::HostBatch& b : micro_batches) valid_tokens += b.valid_tokens;
   if (before_ == nullptr) set_off(stream);
@@ -117,8 +118,8 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
     for (std::size_t row = 0; row < std::size_t(batch_rows_); ++row)
       pending.rows.push_back({b.sources[row], b.row_labels[row]});
   }
-  memory_.optimizer.update(stream, step, learning_rate, model_.weights(), model_.gradients());
-  queue_download(stream, memory_.optimizer.norm_and_scale(), *results_, at + kNorm);
+  memory_.optimizer->update(stream, step, learning_rate, model_.weights(), model_.gradients());
+  queue_download(stream, memory_.optimizer->norm_and_scale(), *results_, at + kNorm);
   done_[next_slot_].record(stream);
   next_slot_ = (next_slot_ + 1) % kSlots;
   pending_.push_back(std::move(pending));
@@ -160,6 +161,24 @@ StepResult TrainStep::run(const Stream& stream, std::int64_t step, double learni
   check(pending_.empty(), "step {} asked for while {} are queued", step + 1, pending_.size());
   queue(stream, step, learning_rate, micro_batches);
   return finish();
+}
+
+TrainStep::EvaluationWeights::EvaluationWeights(TrainStep& step, const Stream& stream)
+    : step_(step.optimizer().averages() && !step.averaged_ ? &step : nullptr), stream_(stream) {
+  if (step_ == nullptr) return;
+  check(step.queued() == 0, "the weights of an evaluation were asked for while {} steps are queued", step.queued());
+  step.memory_.optimizer->show_average(stream, step.model_.weights(), step.model_.gradients());
+  step.averaged_ = true;
+}
+
+TrainStep::EvaluationWeights::~EvaluationWeights() {
+  if (step_ == nullptr) return;
+  try {
+    step_->memory_.optimizer->show_training(stream_, step_->model_.weights(), step_->model_.gradients());
+    step_->averaged_ = false;
+  } catch (const std::exception&) {
+    // A copy fails only on a device that is lost: the next call there says so, and no step can be queued.
+  }
 }
 
 double TrainStep::loss_sum(const Stream& stream, const data::HostBatch& batch) {

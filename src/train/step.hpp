@@ -20,7 +20,7 @@
 
 #include "data/samples.hpp"
 #include "model/transformer.hpp"
-#include "optimizer/adamw.hpp"
+#include "optimizer/registry.hpp"
 #include "plan/memory_plan.hpp"
 #include "tensor/async.hpp"
 #include "train/config.hpp"
@@ -32,7 +32,7 @@ namespace mylos::train {
 struct StepMemory {
   StepMemory(const Config& config, const model::ParameterLayout& layout, Arena& arena);
 
-  optimizer::AdamW optimizer;
+  std::unique_ptr<optimizer::Optimizer> optimizer;
   DeviceBatch batch;
   Tensor grad_scale;  // [1] f32
   Tensor row_loss;    // [B] f64, of the last micro-batch
@@ -91,7 +91,21 @@ class TrainStep {
   void use_graphs(bool use) { graphs_ = use; }
 
   const model::Transformer& model() const { return model_; }
-  const optimizer::AdamW& optimizer() const { return memory_.optimizer; }
+  const optimizer::Optimizer& optimizer() const { return *memory_.optimizer; }
+
+  // While it lives the model has the weights that are evaluated and saved: with schedule_free the average of its steps, while those of
+  // training wait in the gradients' memory, to come back to the bit; else those of training. No step is queued meanwhile.
+  class EvaluationWeights {
+   public:
+    EvaluationWeights(TrainStep& step, const Stream& stream);
+    ~EvaluationWeights();
+    EvaluationWeights(const EvaluationWeights&) = delete;
+    EvaluationWeights& operator=(const EvaluationWeights&) = delete;
+
+   private:
+    TrainStep* step_;  // none: nothing to bring back
+    const Stream& stream_;
+  };
 
  private:
   struct Row {
@@ -116,6 +130,7 @@ class TrainStep {
   std::map<std::pair<bool, kernels::AttentionBucket>, std::optional<Graph>> recorded_;
   std::int64_t batch_rows_, result_bytes_;
   std::unique_ptr<HostBuffer> results_;
+  bool averaged_ = false;                                 // EvaluationWeights are there
   static constexpr std::size_t kSlots = kMostQueued + 1;  // the end of the last finished step is kept
   std::array<Event, kSlots> done_;
   Event* before_ = nullptr;  // the end of the step before the oldest queued one

@@ -1,0 +1,40 @@
+#include "kernels/lion/lion_device.hpp"
+#include "kernels/optimizer/flat_update.hpp"
+
+namespace mylos::kernels::device {
+namespace {
+
+template <Weights kind, class G, class M>
+struct Lion : FlatUpdate<kind, G> {
+  static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G, M>;
+  float beta1, one_minus_beta1, beta2, one_minus_beta2;
+  M* m;
+
+  template <int W>
+  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
+    const Floats<W> grad = this->template gradient<W>(i);
+    Floats<W> momentum = load<W>(m + i), weight = this->template weight<W>(i);
+    for (int k = 0; k < W; ++k) {
+      const float d = grad.v[k], mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
+      momentum.v[k] = Kokkos::fma(beta2, momentum.v[k], one_minus_beta2 * d);
+      const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : 0.0f;
+      weight.v[k] = this->moved(weight.v[k], sign);
+    }
+    this->store_state(i, kFirstState, m, momentum);
+    this->store_weight(i, weight);
+  }
+};
+
+}  // namespace
+
+void lion(const Stream& stream, const LionStep& step, const FlatOperands& operands, const Tensor& m) {
+  launch_flat(stream, "mylos::lion::step", step.flat, operands, m.dtype(), {m},
+              [&]<Weights kind, class G>(const FlatUpdate<kind, G>& u, auto type) {
+                using M = decltype(type);
+                return Lion<kind, G, M>{
+                    u,        float(step.beta1), float(1.0 - step.beta1), float(step.beta2), float(1.0 - step.beta2),
+                    m.as<M>()};
+              });
+}
+
+}  // namespace mylos::kernels::device

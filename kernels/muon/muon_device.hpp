@@ -1,0 +1,12 @@
+// The launches behind muon.hpp; arguments are checked by the host file.
+#pragma once
+
+#include "kernels/muon/muon.hpp"
+
+namespace mylos::kernels::device {
+void muon_momentum(const Stream& stream, const MuonStep& step, const FlatOperands& operands, const Tensor& m,
+                   const Tensor& u);
+void muon_apply(const Stream& stream, const FlatStep& step, const FlatOperands& operands, float factor);
+// t /= sqrt(squares[0]) + 1e-7; t dense, f32 or bf16; squares [1] f64.
+void divide_by_norm(const Stream& stream, const Tensor& squares, const Tensor& t);
+}  // namespace mylos::kernels::device

@@ -1,0 +1,95 @@
+#include "kernels/muon/muon_device.hpp"
+#include "kernels/optimizer/flat_update.hpp"
+
+namespace mylos::kernels::device {
+namespace {
+
+template <Weights kind, class G, class M, class U>
+struct Momentum : FlatUpdate<kind, G> {
+  static constexpr int kWidth = flat_width<U, G, M>;
+  float momentum, of_gradient, of_buffer;
+  M* m;
+  U* u;
+
+  template <int W>
+  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
+    Floats<W> grad = this->template gradient<W>(i), buffer = load<W>(m + i);
+    for (int k = 0; k < W; ++k) {
+      buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], grad.v[k]);
+      grad.v[k] = Kokkos::fma(of_buffer, buffer.v[k], of_gradient * grad.v[k]);
+    }
+    this->store_state(i, kFirstState, m, buffer);
+    store(u + i, grad);
+  }
+};
+
+template <Weights kind, class G>
+struct Apply : FlatUpdate<kind, G> {
+  static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G>;
+  float times;
+
+  template <int W>
+  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
+    // Not gradient(): the direction has forgotten the size of the gradient, so the clip factor has no part in it.
+    const Floats<W> direction = load<W>(this->g + i);
+    Floats<W> weight = this->template weight<W>(i);
+    for (int k = 0; k < W; ++k) weight.v[k] = this->moved(weight.v[k], times * direction.v[k]);
+    this->store_weight(i, weight);
+  }
+};
+
+template <class T>
+struct DivideByNorm {
+  const double* squares;
+  T* t;
+  float factor = 0.0f;
+
+  KOKKOS_FUNCTION bool enter() {
+    factor = float(1.0 / (Kokkos::sqrt(*squares) + 1e-7));
+    return true;
+  }
+  template <int W>
+  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
+    Floats<W> x = load<W>(t + i);
+    for (int k = 0; k < W; ++k) x.v[k] *= factor;
+    store(t + i, x);
+  }
+};
+
+}  // namespace
+
+void muon_momentum(const Stream& stream, const MuonStep& s, const FlatOperands& operands, const Tensor& m,
+                   const Tensor& u) {
+  // The weights have no part in it: their kind must not make more kernels.
+  const FlatOperands all{operands.g, operands.scale, u, {}};
+  with_float_type(u.dtype(), [&](auto direction) {
+    using U = decltype(direction);
+    constexpr Weights kind = std::is_same_v<U, float> ? Weights::f32 : Weights::bf16_nearest;
+    FlatStep flat = s.flat;
+    flat.stochastic_rounding = false;
+    launch_flat_as<kind>(stream, "mylos::muon::momentum", flat, all, m.dtype(), {m},
+                         [&]<class G>(const FlatUpdate<kind, G>& update, auto type) {
+                           using M = decltype(type);
+                           return Momentum<kind, G, M, U>{
+                               update,    s.momentum, s.nesterov ? 1.0f : 0.0f, s.nesterov ? s.momentum : 1.0f,
+                               m.as<M>(), u.as<U>()};
+                         });
+  });
+}
+
+void muon_apply(const Stream& stream, const FlatStep& step, const FlatOperands& operands, float factor) {
+  launch_flat(stream, "mylos::muon::apply", step, operands, operands.g.dtype(), {},
+              [&]<Weights kind, class G>(const FlatUpdate<kind, G>& u, auto) {
+                return Apply<kind, G>{u, factor};
+              });
+}
+
+void divide_by_norm(const Stream& stream, const Tensor& squares, const Tensor& t) {
+  with_float_type(t.dtype(), [&](auto type) {
+    using T = decltype(type);
+    for_each<pack_width<T>>(exec_of(stream), "mylos::muon::divide_by_norm", t.size(), is_aligned(t.data()),
+                            DivideByNorm<T>{squares.as<double>(), t.as<T>()});
+  });
+}
+
+}  // namespace mylos::kernels::device

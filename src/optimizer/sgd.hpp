@@ -1,0 +1,20 @@
+// Gradient descent with momentum (kernels/sgd). State: momentum [total].
+#pragma once
+
+#include "optimizer/optimizer.hpp"
+
+namespace mylos::optimizer {
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const OptimizerConfig& config, const Parameters& parameters, DType storage, std::uint64_t seed, Arena& arena);
+
+ private:
+  void start(const Stream& stream, const Tensor& weights) override;
+  void rule(const Update& update) override;
+  void list(std::vector<State>& states) const override;
+
+  Tensor m_;
+};
+
+}  // namespace mylos::optimizer
