@@ -131,6 +131,32 @@ class Device(unittest.TestCase):
                 self.assertIn(why, str(raised.exception))
                 self.assertEqual(len(str(raised.exception).splitlines()), 1)
 
+    def test_tokens_have_the_documents_that_are_asked_for(self):
+        import numpy as np
+
+        def tokens(**about):
+            plan.write_tokens(self.folder / "t.bin", **({"vocab": 100, "count": 10_000, "order": "uniform", "seed": 1} | about))
+            return np.fromfile(self.folder / "t.bin", np.uint32)
+
+        self.assertEqual(tokens().max(), 99)
+        for order in ("uniform", "chain"):
+            equal = tokens(order=order, document=64)
+            self.assertEqual(len(equal), 10_000)
+            self.assertTrue(((equal == 99) == (np.arange(10_000) % 64 == 63)).all())
+        mixed = tokens(document=64, lengths="lognormal")
+        lengths = np.diff(np.flatnonzero(mixed == 99))
+        self.assertGreater(len(set(lengths.tolist())), 20)
+        self.assertTrue(40 < lengths.mean() < 95, lengths.mean())
+        self.assertTrue((mixed == tokens(document=64, lengths="lognormal")).all())
+
+    def test_wrong_documents_of_tokens_are_one_line(self):
+        for text in ("document = -1", "document = 1.5", "document = 8\norder = 'text'", "document = 8\nlengths = 'x'", "lengths = 'equal'"):
+            with self.subTest(text):
+                plan_text = f"[tokens.x]\nvocab = 9\ncount = 9\n{text}\n[[row]]\nname = 'c'\nconfig = 'x'\n"
+                (self.folder / "plan.toml").write_text(plan_text)
+                with self.assertRaisesRegex(plan.PlanError, "tokens 'x'"):
+                    plan.load(self.folder / "plan.toml")
+
     def test_wrong_options_are_one_line(self):
         (self.folder / "file").write_text("")
         for options, why in ((["--only", "["], "regular expression"), (["--budget", "nan"], "budget"), (["--budget", "-1"], "budget"),

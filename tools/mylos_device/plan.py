@@ -6,6 +6,8 @@
   count = 500_001
   order = "uniform"                   # or "chain": frequent tokens and followers, something to learn; or "text": the source
                                       # of Python's standard library, under a BPE tokenizer of `vocab` words made from it
+  document = 64                       # documents of so many tokens on average, the last of which is the end token, vocab - 1
+  lengths = "equal"                   # or "lognormal", sigma of the log 1; not for text
   [[row]]
   name = "mylos-none-4x2"             # unique; names the bundle
   config = "configs/x.toml"           # a mylos run: relative to the plan's tree, with
@@ -100,10 +102,18 @@ def _row(entry, default_limit, path, peers):
 
 
 def _tokens(name, entry, path):
-    t = {"order": "uniform", "seed": 1} | entry
-    whole = all(type(t.get(key)) is int and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0)))
-    if set(t) != {"vocab", "count", "order", "seed"} or not whole or t["order"] not in ("uniform", "chain", "text"):
-        raise PlanError(f"{path}: tokens {name!r} needs vocab and count (2 or more), and may have seed and order: uniform, chain or text")
+    t = {"order": "uniform", "seed": 1, "document": 0, "lengths": "equal"} | entry
+    whole = all(type(t.get(key)) is int and t[key] >= least for key, least in (("vocab", 2), ("count", 2), ("seed", 0), ("document", 0)))
+    keys = {"vocab", "count", "order", "seed", "document", "lengths"}
+    if set(t) != keys or not whole or t["order"] not in ("uniform", "chain", "text") or t["lengths"] not in ("equal", "lognormal"):
+        raise PlanError(
+            f"{path}: tokens {name!r} needs vocab and count (2 or more), and may have seed, order: uniform, chain or text, "
+            "document: tokens of one, and lengths: equal or lognormal"
+        )
+    if t["document"] and (t["order"] == "text" or t["vocab"] < 3):
+        raise PlanError(f"{path}: tokens {name!r} has document = {t['document']}; that needs vocab of 3 or more and no order 'text'")
+    if "lengths" in entry and not t["document"]:
+        raise PlanError(f"{path}: tokens {name!r} has lengths = {t['lengths']!r} and no document, the tokens of one")
     return t
 
 
@@ -177,14 +187,39 @@ def write_text_tokens(path: Path, mylos: Path, environment: dict, vocab: int, co
     tokens[:count].tofile(path)
 
 
-def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int) -> None:
-    """The same tokens for the same numbers. A chain's tokens have Zipf's frequencies, and four of five follow from the one before."""
+def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int, document: int = 0, lengths: str = "equal") -> None:
+    """The same tokens for the same numbers. Of documents each ends with the token vocab - 1, which is nowhere else."""
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(seed))
-    if order == "uniform":
-        random.integers(0, vocab, count, dtype=np.uint32).tofile(path)
-        return
+    tokens = (chain_of if order == "chain" else uniform)(random, vocab - 1 if document else vocab, count)
+    if document:
+        ends = np.cumsum(document_lengths(random, count, document, lengths)) - 1
+        tokens[ends[ends < count]] = vocab - 1
+    tokens.tofile(path)
+
+
+def uniform(random, vocab: int, count: int):
+    return random.integers(0, vocab, count, dtype="uint32")
+
+
+def document_lengths(random, count: int, mean: int, lengths: str):
+    """Enough documents for `count` tokens."""
+    import numpy as np
+
+    if lengths == "equal":
+        return np.full(count // mean + 1, mean)
+    drawn = np.zeros(0, np.int64)
+    while drawn.sum() < count:
+        more = random.lognormal(math.log(mean) - 0.5, 1.0, count // mean + 1)
+        drawn = np.concatenate([drawn, np.maximum(1, np.rint(more)).astype(np.int64)])
+    return drawn
+
+
+def chain_of(random, vocab: int, count: int):
+    """Tokens of Zipf's frequencies, of which four in five follow from the one before."""
+    import numpy as np
+
     weights = 1 / np.arange(1, vocab + 1)
     fresh = random.choice(vocab, count, p=weights / weights.sum())
     follower, follows = random.choice(vocab, vocab, p=weights / weights.sum()), random.random(count) < 0.8
@@ -193,4 +228,4 @@ def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int) -> N
     for i in range(count):
         last = follower[last] if follows[i] else fresh[i]
         tokens[i] = last
-    tokens.tofile(path)
+    return tokens

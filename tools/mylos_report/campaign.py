@@ -125,6 +125,7 @@ def row_of(path):
         "peak_memory": number("/summary/device_memory_peak"),
         "energy_per_token": energy,
         "power": _power(bundle, energy, rate),
+        "data_wait": bundle.number("/summary/data_wait_fraction"),
         "sm_clock": _clock(bundle, first, end),
         "losses": {int(s): float(x) for s, x in zip(steps.get("step", []), steps.get("loss", []))},
     }
@@ -202,8 +203,8 @@ def recompute_text(row):
 
 
 def short_table(rows):
-    """What is read after a call: speed, ratios, memory, power, clock."""
-    header = ("row", "tokens/s", "/limit", "/limit same", "/pytorch", "/pytorch same", "GiB", "W", "MHz")
+    """What is read after a call: speed, ratios, memory, power, clock, and the part of the time spent waiting for data."""
+    header = ("row", "tokens/s", "/limit", "/limit same", "/pytorch", "/pytorch same", "GiB", "W", "MHz", "data wait %")
     lines = [
         (
             f"{r['name']}, {system_text(r)} {recompute_text(r)} {r['batch']}x{r['accumulation']}",
@@ -212,6 +213,7 @@ def short_table(rows):
             f"{r['peak_memory'] / 2**30:.1f}",
             _cell(r["power"], "{:.0f}".format),
             _cell(r["sm_clock"], "{:.0f}".format),
+            _cell(r["data_wait"], lambda v: f"{100 * v:.1f}"),
         )
         for r in rows
     ]
