@@ -15,7 +15,7 @@
 namespace mylos::kernels::attention::cudnn {
 namespace {
 
-constexpr std::int64_t kForwardDocuments = 1 << 20;  // more than the forward pass of documents asks for
+constexpr std::int64_t kForwardDocuments = 4 << 20;  // more than the forward pass of documents asks for
 
 PlanKey key_of(const Arguments& a, bool backward) {
   PlanKey key{.shape = a.shape, .backward = backward, .deterministic = !backward || a.options.deterministic};

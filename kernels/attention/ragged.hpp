@@ -2,7 +2,7 @@
 // building a plan (0.2 to 1 s each).
 //
 // Bytes, as cuDNN 9 asks on an H200 (tests hold plans against them): deterministic, scores in bf16 for room x H x longest^2,
-// tiles of 64 x 128 rounded up; in any order, fp32 sums of dq; with shared key/value heads, sums of dk and dv of each query
+// lengths rounded up to tiles of 64 x 128 (cudnn-frontend's source says so too); in any order, fp32 sums of dq; with shared key/value heads, sums of dk and dv of each query
 // head. Sums lie either `packed`, in rows like the gradients' of a fused projection q|k|v for the tokens of the batch, or
 // one document after another, each with room for the longest; whichever is smaller is never much slower.
 #pragma once
