@@ -41,7 +41,8 @@ struct Apply : FlatUpdate<kind, G> {
 template <class T>
 struct DivideByNorm {
   const double* squares;
-  T* t;
+  const T* t;
+  T* to;
   float factor = 0.0f;
 
   KOKKOS_FUNCTION bool enter() {
@@ -52,7 +53,7 @@ struct DivideByNorm {
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
     Floats<W> x = load<W>(t + i);
     for (int k = 0; k < W; ++k) x.v[k] *= factor;
-    store(t + i, x);
+    store(to + i, x);
   }
 };
 
@@ -84,11 +85,11 @@ void muon_apply(const Stream& stream, const FlatStep& step, const FlatOperands& 
               });
 }
 
-void divide_by_norm(const Stream& stream, const Tensor& squares, const Tensor& t) {
+void divide_by_norm(const Stream& stream, const Tensor& squares, const Tensor& t, const Tensor& to) {
   with_float_type(t.dtype(), [&](auto type) {
     using T = decltype(type);
-    for_each<pack_width<T>>(exec_of(stream), "mylos::muon::divide_by_norm", t.size(), is_aligned(t.data()),
-                            DivideByNorm<T>{squares.as<double>(), t.as<T>()});
+    for_each<pack_width<T>>(exec_of(stream), "mylos::muon::divide_by_norm", t.size(), all_aligned({t, to}),
+                            DivideByNorm<T>{squares.as<double>(), t.as<T>(), to.as<T>()});
   });
 }
 

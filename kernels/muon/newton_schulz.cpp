@@ -77,10 +77,12 @@ void orthogonalize(const Stream& stream, const Tensor& u, int iterations, const 
   expect_workspace(kOp, workspace, orthogonalize_workspace(rows, columns, u.dtype()));
   const Parts w = lay_out(rows, columns, u.dtype(), workspace);
   sum_of_squares(stream, u, w.partial, w.squares);
-  device::divide_by_norm(stream, w.squares, u);
+  // Each iteration goes from one matrix to the other; the last one must end in u.
+  const bool odd = iterations % 2 != 0;
+  Tensor x = odd ? w.other : u, next = odd ? u : w.other;
+  device::divide_by_norm(stream, w.squares, u, x);
 
   const bool wide = rows <= columns;
-  Tensor x = u, next = w.other;
   for (int i = 0; i < iterations; ++i) {
     matmul(stream, x, x, {.a = wide ? Transpose::no : Transpose::yes, .b = wide ? Transpose::yes : Transpose::no},
            w.product, w.gram);
@@ -93,7 +95,6 @@ void orthogonalize(const Stream& stream, const Tensor& u, int iterations, const 
     }
     std::swap(x, next);
   }
-  if (x.data() != u.data()) copy(stream, x, u);
 }
 
 }  // namespace mylos::kernels

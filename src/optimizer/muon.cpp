@@ -1,6 +1,8 @@
 #include "optimizer/muon.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 #include "kernels/muon/muon.hpp"
@@ -38,38 +40,93 @@ Muon::Muon(const OptimizerConfig& config, const Parameters& parameters, DType st
   momentum_ = take(config_.moments, hidden_.size(), arena);
   m_ = take(config_.moments, other_elements, arena);
   v_ = take(config_.moments, other_elements, arena);
-  direction_ = take(config_.muon_dtype, largest, arena);
-  workspace_ = take(DType::u8, workspace, arena);
+  std::stable_sort(matrices_.begin(), matrices_.end(), [](const MatrixPart& a, const MatrixPart& b) {
+    return std::pair(a.rows, a.columns) < std::pair(b.rows, b.columns);
+  });
+  std::size_t lanes = 0;
+  for (std::size_t i = 0; i < matrices_.size(); i += group_at(i)) lanes = std::max(lanes, group_at(i));
+  if (largest > kFills) lanes = 1;
+  for (std::size_t k = 0; k < lanes; ++k)
+    lanes_.push_back({take(config_.muon_dtype, largest, arena), take(DType::u8, workspace, arena), {}, {}});
+}
+
+// Matrices of one shape from `first` on that may run side by side.
+std::size_t Muon::group_at(std::size_t first) const {
+  const std::size_t most = lanes_.empty() ? kMostLanes : lanes_.size();
+  std::size_t count = 1;
+  while (count < most && first + count < matrices_.size() && matrices_[first + count].rows == matrices_[first].rows &&
+         matrices_[first + count].columns == matrices_[first].columns)
+    ++count;
+  return count;
 }
 
 void Muon::start(const Stream& stream, const Tensor&) {
   for (const Tensor& t : {momentum_, m_, v_})
     if (t) fill_zero(stream, t);
+  for (std::size_t k = 1; k < lanes_.size(); ++k)
+    if (!lanes_[k].stream) lanes_[k].stream.emplace();
 }
 
-void Muon::matrix(const Update& u, const MatrixPart& p) const {
-  each_part(u, {p.offset, p.end()}, [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange& r) {
-    check(r.size() == p.rows * p.columns, "weight decay ends within a matrix");
-    const Tensor direction = direction_.slice(0, 0, r.size());
-    {
-      const Region region(u.stream, "optimizer", "optimizer");
-      kernels::muon_momentum(u.stream,
-                             {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov}, o,
-                             window(momentum_, hidden_.begin, r), direction);
+template <class F>
+void Muon::matrix(const Update& u, const MatrixPart& p, const F& f) const {
+  each_part(u, {p.offset, p.end()},
+            [&](const kernels::FlatStep& step, const kernels::FlatOperands& o, const FlatRange& r) {
+              check(r.size() == p.rows * p.columns, "weight decay ends at element {}, within the matrix from {} to {}",
+                    parameters_.decay_end, p.offset, p.end());
+              f(step, o, r);
+            });
+}
+
+void Muon::orthogonalize(const Stream& stream, std::size_t count, std::int64_t rows, std::int64_t columns) {
+  const auto work = [&] {
+    if (count > 1) fork_.record(stream);
+    for (std::size_t k = 0; k < count; ++k) {
+      Lane& lane = lanes_[k];
+      const Stream& own = k == 0 ? stream : *lane.stream;
+      if (k > 0) wait_for(own, fork_);
+      kernels::orthogonalize(own, lane.direction.slice(0, 0, rows * columns).reshape({rows, columns}),
+                             int(config_.muon_iterations), lane.workspace);
+      if (k > 0) lane.done.record(own);
     }
-    {
-      const Region region(u.stream, "optimizer", "newton_schulz");
-      kernels::orthogonalize(u.stream, direction.reshape({p.rows, p.columns}), int(config_.muon_iterations),
-                             workspace_);
-    }
+    for (std::size_t k = 1; k < count; ++k) wait_for(stream, lanes_[k].done);
+  };
+  const std::array<std::int64_t, 3> kind{std::int64_t(count), rows, columns};
+  const auto known = recorded_.find(kind);
+  if (!graphs_ || !Graph::available()) return work();
+  if (known == recorded_.end()) {
+    recorded_.emplace(kind, std::nullopt);
+    return work();
+  }
+  if (!known->second) known->second.emplace(stream, work);
+  known->second->launch(stream);
+}
+
+void Muon::group(const Update& u, std::size_t first, std::size_t count) {
+  const std::int64_t rows = matrices_[first].rows, columns = matrices_[first].columns;
+  {
     const Region region(u.stream, "optimizer", "optimizer");
-    o.g = direction;
-    kernels::muon_apply(u.stream, step, o, float(muon_factor(config_.muon_scale, p.rows, p.columns)));
-  });
+    for (std::size_t k = 0; k < count; ++k)
+      matrix(u, matrices_[first + k],
+             [&](const kernels::FlatStep& step, const kernels::FlatOperands& o, const FlatRange& r) {
+               kernels::muon_momentum(
+                   u.stream, {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov}, o,
+                   window(momentum_, hidden_.begin, r), lanes_[k].direction.slice(0, 0, r.size()));
+             });
+  }
+  {
+    const Region region(u.stream, "optimizer", "newton_schulz");
+    orthogonalize(u.stream, count, rows, columns);
+  }
+  const Region region(u.stream, "optimizer", "optimizer");
+  for (std::size_t k = 0; k < count; ++k)
+    matrix(u, matrices_[first + k], [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange& r) {
+      o.g = lanes_[k].direction.slice(0, 0, r.size());
+      kernels::muon_apply(u.stream, step, o, float(muon_factor(config_.muon_scale, rows, columns)));
+    });
 }
 
 void Muon::rule(const Update& u) {
-  for (const MatrixPart& p : matrices_) matrix(u, p);
+  for (std::size_t i = 0; i < matrices_.size(); i += group_at(i)) group(u, i, group_at(i));
   const Region region(u.stream, "optimizer", "optimizer");
   std::int64_t origin = 0;  // of the range in m_ and v_
   for (const FlatRange& other : others_) {

@@ -2,10 +2,16 @@
 // AdamW for embedding, head and norm weights. A shard's bounds must not cut a matrix: it is orthogonalised as a whole.
 //
 // State: momentum [hidden], moment1 and moment2 [the others]; covers says of which elements. In a resumed run they are all there is.
-// Besides, in the same category: one matrix's direction and the workspace of its Newton-Schulz iteration, for the largest matrix.
+// Besides, in the same category: lanes of one matrix's direction and the workspace of its Newton-Schulz iteration, for the largest matrix.
+// Small matrices do not fill a GPU: up to kMostLanes of one shape run side by side, recorded once as a CUDA graph and replayed.
 #pragma once
 
+#include <array>
+#include <map>
+#include <optional>
+
 #include "optimizer/optimizer.hpp"
+#include "tensor/async.hpp"
 
 namespace mylos::optimizer {
 
@@ -20,12 +26,31 @@ class Muon final : public Optimizer {
   void start(const Stream& stream, const Tensor& weights) override;
   void rule(const Update& update) override;
   void list(std::vector<State>& states) const override;
-  void matrix(const Update& update, const MatrixPart& part) const;
 
-  std::vector<MatrixPart> matrices_;  // of the shard
+  static constexpr std::size_t kMostLanes = 4;
+  // Elements of the largest matrix beyond which one fills an H200 (132 tiles of 128 x 128 are 2.1 million).
+  static constexpr std::int64_t kFills = std::int64_t(1) << 22;
+  struct Lane {
+    Tensor direction, workspace;
+    std::optional<Stream> stream;  // none: the first, which runs on the caller's
+    Event done;
+  };
+  std::size_t group_at(std::size_t first) const;
+  // Directions of the lanes, all of one shape, to orthogonal ones.
+  void orthogonalize(const Stream& stream, std::size_t count, std::int64_t rows, std::int64_t columns);
+  void group(const Update& update, std::size_t first, std::size_t count);
+  // f(FlatStep, FlatOperands, range) for one matrix.
+  template <class F>
+  void matrix(const Update& update, const MatrixPart& part, const F& f) const;
+
+  std::vector<MatrixPart> matrices_;  // of the shard, by shape
   FlatRange hidden_;                  // of the shard
   std::vector<FlatRange> others_;     // of the shard
-  Tensor momentum_, m_, v_, direction_, workspace_;
+  Tensor momentum_, m_, v_;
+  std::vector<Lane> lanes_;
+  Event fork_;
+  // By number of matrices and shape; none: it ran once by hand.
+  std::map<std::array<std::int64_t, 3>, std::optional<Graph>> recorded_;
 };
 
 }  // namespace mylos::optimizer

@@ -56,6 +56,9 @@ class Optimizer {
   // One of them; throws Error when there is none of this name.
   Tensor state(const std::string& name) const;
 
+  // Whether work that repeats may be recorded once and replayed (train.graphs); an observer of the ops wants false.
+  void use_graphs(bool use) { graphs_ = use; }
+
   // Whether the weights to evaluate and to save are others than those that training works on.
   virtual bool averages() const { return false; }
   // The weights become those to evaluate; `spare`, at least as many bytes, keeps those of training as they are, so that
@@ -109,6 +112,7 @@ class Optimizer {
   DType storage_;
   std::uint64_t seed_;
   Tensor low_;
+  bool graphs_ = true;
 
  private:
   Tensor squares_, norm_and_scale_, workspace_;

@@ -65,7 +65,9 @@ TrainStep::TrainStep(const Config& config, Arena& arena)
       graphs_(config.train.graphs && Graph::available()),
       batch_rows_(config.train.batch),
       result_bytes_(kRows + 8 * config.train.batch * config.train.accumulation),
-      results_(std::make_unique<HostBuffer>(std::int64_t(kSlots) * result_bytes_, "results of steps")) {}
+      results_(std::make_unique<HostBuffer>(std::int64_t(kSlots) * result_bytes_, "results of steps")) {
+  memory_.optimizer->use_graphs(graphs_);
+}
 
 void TrainStep::initialize(const Stream& stream) {
   model_.initialize(stream, seed_);

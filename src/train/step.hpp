@@ -88,7 +88,10 @@ class TrainStep {
   double loss_sum(const Stream& stream, const data::HostBatch& batch);
 
   // Whether a micro-batch is recorded once and replayed (train.graphs); an observer of the ops in a step wants false.
-  void use_graphs(bool use) { graphs_ = use; }
+  void use_graphs(bool use) {
+    graphs_ = use;
+    memory_.optimizer->use_graphs(use);
+  }
 
   const model::Transformer& model() const { return model_; }
   const optimizer::Optimizer& optimizer() const { return *memory_.optimizer; }

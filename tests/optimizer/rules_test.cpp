@@ -17,11 +17,11 @@ namespace {
 using test::HostTensor;
 constexpr std::int64_t kDecayEnd = 1031, kTotal = 1153;
 
-// Odd sizes; matrices wide, tall and square, one of a single row, with a gap between them.
+// Odd sizes; matrices wide, tall and square, two of one shape, one of a single row, with a gap between them.
 Parameters parameters() {
   Parameters p{.decay_end = kDecayEnd, .total = kTotal};
-  p.matrices = {{128, 13, 7}, {219, 7, 19}, {384, 11, 11}, {505, 1, 29}, {534, 21, 5}};
-  p.hidden = {128, 639};
+  p.matrices = {{128, 13, 7}, {219, 7, 19}, {384, 11, 11}, {505, 1, 29}, {534, 21, 5}, {639, 13, 7}};
+  p.hidden = {128, 730};
   p.shard = {0, kTotal};
   return p;
 }
