@@ -342,8 +342,8 @@ void measure(const Shape& shape, Mix mix, std::vector<Row>& rows) {
   const Documents documents = documents_of(shape.extents, mix);
   fmt::print("\n{} {}: {} documents, the longest {} of {} x {} tokens\n", shape.name, kMixNames[int(mix)],
              documents.size(), longest_of(documents), shape.extents.batch, shape.extents.sequence);
-  fmt::print("{:16} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "variant", "calls", "forward", "any order",
-             "determin.", "MiB any", "MiB det.", "build s", "errors out, dq dk dv; deterministic; repeats");
+  fmt::print("{:16} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "variant", "calls", "forward", "any order",
+             "determin.", "MiB fwd", "MiB any", "MiB det.", "build s", "errors out, dq dk dv; deterministic; repeats");
   Bench b(shape.extents, documents);
   b.portable();
   const std::vector<bf16> want_out = b.host(b.out), want = b.host(b.dqkv);
@@ -387,9 +387,10 @@ void measure(const Shape& shape, Mix mix, std::vector<Row>& rows) {
         row.time[int(pass)] = microseconds(
             b, [&] { runner.run(pass); }, shape.check);
       }
-      fmt::print("{:16} {:5} {:9.1f} {:9.1f} {:9.1f} {:9.1f} {:9.1f} {:9.2f}  {}{}\n", variant.name, runner.calls(),
-                 row.time[0], row.time[1], row.time[2], double(space[1]) / 1048576, double(space[2]) / 1048576,
-                 build_seconds - built, errors, fits ? "" : " (too much workspace)");
+      fmt::print("{:16} {:5} {:9.1f} {:9.1f} {:9.1f} {:9.3f} {:9.1f} {:9.1f} {:9.2f}  {}{}\n", variant.name,
+                 runner.calls(), row.time[0], row.time[1], row.time[2], double(space[0]) / 1048576,
+                 double(space[1]) / 1048576, double(space[2]) / 1048576, build_seconds - built, errors,
+                 fits ? "" : " (too much workspace)");
       if (!shape.check) rows.push_back(row);
     } catch (const Error& e) {
       fmt::print("{:16} fails: {}\n", variant.name, e.what());

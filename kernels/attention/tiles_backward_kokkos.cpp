@@ -274,7 +274,7 @@ void run(const Stream& stream, const Arguments& a) {
   launch<1>(stream, "mylos::attention::tiles_backward_delta", (rows + each - 1) / each, 0, Delta<kWidth>{p});
   const std::int64_t key_teams = s.batch * s.kv_heads * p.tiles, query_teams = s.batch * s.heads * p.tiles;
   launch<kWidth == 64 ? 3 : 2>(stream, "mylos::attention::tiles_backward", key_teams + query_teams,
-                                Backward<kWidth>::kScratch, Backward<kWidth>{p, int(key_teams)});
+                               Backward<kWidth>::kScratch, Backward<kWidth>{p, int(key_teams)});
 }
 
 }  // namespace

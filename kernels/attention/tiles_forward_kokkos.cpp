@@ -121,7 +121,7 @@ template <int kWidth>
 void run(const Stream& stream, const Arguments& a) {
   const Problem<kWidth> p(a);
   launch<kWidth == 64 ? 3 : 2>(stream, "mylos::attention::tiles_forward", a.shape.batch * a.shape.heads * p.tiles,
-                                Forward<kWidth>::kScratch, Forward<kWidth>{p});
+                               Forward<kWidth>::kScratch, Forward<kWidth>{p});
 }
 
 }  // namespace
