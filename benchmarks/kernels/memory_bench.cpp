@@ -21,9 +21,11 @@
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/embedding/embedding.hpp"
 #include "kernels/linear_cross_entropy/softmax_loss.hpp"
+#include "kernels/lion/lion.hpp"
 #include "kernels/norm/norm.hpp"
 #include "kernels/rms_norm/rms_norm.hpp"
 #include "kernels/rope/rope.hpp"
+#include "kernels/schedule_free/schedule_free.hpp"
 #include "kernels/swiglu/swiglu.hpp"
 #include "tensor/async.hpp"
 
@@ -298,16 +300,39 @@ void add_optimizer(const Preset& s) {
                              {"exact_bf16_moments", DType::bf16, DType::bf16, true},
                              {"exact_f32_moments", DType::bf16, DType::f32, true},
                              {"exact_f32_moments_f32_gradients", DType::f32, DType::f32, true}}) {
-    const double bytes = double(n) * double(size_of(state.gradient) + 4 * size_of(state.moments) + (state.low ? 8 : 4));
-    add(prefix + "adamw/" + state.name, bytes, [=](Pool& p) -> Call {
-      const Tensor weights = p.take(DType::bf16, {n}), g = p.take(state.gradient, {n}), m = p.take(state.moments, {n}),
-                   v = p.take(state.moments, {n}), low = state.low ? p.take(DType::u16, {n}) : Tensor{},
-                   scale = p.take(DType::f32, {1});
-      k::fill(p.stream(), 0.5, scale);
-      k::fill(p.stream(), 1e-3, v);  // never negative
+    const double rest = double(size_of(state.gradient) + (state.low ? 8 : 4)),
+                 moment = 2.0 * double(size_of(state.moments));
+    const DType z_dtype = state.low ? DType::f32 : DType::bf16;
+    struct Operands {
+      k::FlatOperands flat;
+      Tensor m, v;
+    };
+    const auto operands = [=](Pool& p, DType m, DType v) -> Operands {
+      const Operands o{{p.take(state.gradient, {n}), p.take(DType::f32, {1}), p.take(DType::bf16, {n}),
+                        state.low ? p.take(DType::u16, {n}) : Tensor{}},
+                       p.take(m, {n}),
+                       p.take(v, {n})};
+      k::fill(p.stream(), 0.5, o.flat.scale);
+      k::fill(p.stream(), 1e-3, o.v);  // never negative
+      return o;
+    };
+    add(prefix + "adamw/" + state.name, double(n) * (rest + 2 * moment), [=](Pool& p) -> Call {
+      const Operands o = operands(p, state.moments, state.moments);
       const k::AdamWStep step{.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = 100, .seed = 7};
-      return [=, &p] { k::adamw(p.stream(), step, g, scale, weights, low, m, v); };
+      return [=, &p] { k::adamw(p.stream(), step, o.flat.g, o.flat.scale, o.flat.p, o.flat.low, o.m, o.v); };
     });
+    const k::FlatStep flat{.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = 100, .seed = 7};
+    add(prefix + "lion/" + state.name, double(n) * (rest + moment), [=](Pool& p) -> Call {
+      const Operands o = operands(p, state.moments, DType::bf16);
+      return [=, &p] { k::lion(p.stream(), {.flat = flat}, o.flat, o.m); };
+    });
+    add(prefix + "schedule_free/" + state.name, double(n) * (rest + moment + 2.0 * double(size_of(z_dtype))),
+        [=](Pool& p) -> Call {
+          const Operands o = operands(p, z_dtype, state.moments);
+          const Tensor average = p.take(DType::f32, {1});
+          k::fill(p.stream(), 0.01, average);
+          return [=, &p] { k::schedule_free(p.stream(), {.flat = flat}, o.flat, average, o.m, o.v); };
+        });
   }
 }
 
