@@ -100,6 +100,8 @@ void Optimizer::show_average(const Stream&, const Tensor&, const Tensor&) {
 void Optimizer::show_training(const Stream& stream, const Tensor& weights, const Tensor& spare) {
   check(averages(), "this optimizer evaluates the weights it trains; ask averages() first");
   copy(stream, kept(weights, spare), weights);
+  // Gradients have gaps between parameters that no op writes: their zeros must be there for the next norm.
+  fill_zero(stream, spare);
 }
 
 }  // namespace mylos::optimizer

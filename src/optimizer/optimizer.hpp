@@ -62,7 +62,7 @@ class Optimizer {
   // Whether the weights to evaluate and to save are others than those that training works on.
   virtual bool averages() const { return false; }
   // The weights become those to evaluate; `spare`, at least as many bytes, keeps those of training as they are, so that
-  // show_training() brings back the same bits. Nothing but an evaluation may happen between them.
+  // show_training() brings back the same bits, and leaves `spare` zero. Nothing but an evaluation may happen between them.
   virtual void show_average(const Stream&, const Tensor& weights, const Tensor& spare);
   void show_training(const Stream& stream, const Tensor& weights, const Tensor& spare);
 

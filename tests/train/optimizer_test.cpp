@@ -90,6 +90,24 @@ TEST_P(Optimizers, LearnsInExactlyThePlannedMemory) {
   }
 }
 
+TEST_P(Optimizers, TrainingGoesOnAsIfNothingHadBeenEvaluated) {
+  const Config c = config({"train.storage=bf16"});  // beside fp32 gradients
+  const auto validation = data::validation_data(c.data, c.model.vocab, c.train.sequence);
+  std::vector<std::vector<double>> runs;
+  for (const bool interrupted : {false, true}) {
+    Arena arena(plan_run(c).total_bytes, "test");
+    TrainStep step(c, arena);
+    step.initialize(stream_);
+    runs.push_back(losses(c, step, 0, 4));
+    if (interrupted) evaluate(step, stream_, validation, c.train.batch, 0);
+    const std::vector<double> rest = losses(c, step, 4, 4);
+    runs.back().insert(runs.back().end(), rest.begin(), rest.end());
+    const test::HostTensor norm = test::to_host(stream_, step.optimizer().norm_and_scale());
+    runs.back().push_back(norm[0]);
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+}
+
 TEST_P(Optimizers, AccumulationEqualsOneLargeBatch) {
   std::vector<std::vector<double>> runs;
   for (const auto& [batch, accumulation] : {std::pair{12, 1}, {4, 3}}) {
