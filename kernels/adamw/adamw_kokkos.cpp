@@ -21,10 +21,10 @@ struct AdamW : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    const Floats<W> grad = this->template gradient<W>(i);
-    Floats<W> first = load<W>(m + i), second = load<W>(v + i), weight = this->template weight<W>(i);
+    Floats<W> grad = load<W>(this->g + i), first = load<W>(m + i), second = load<W>(v + i),
+              weight = this->template weight<W>(i);
     for (int k = 0; k < W; ++k) {
-      const float d = grad.v[k];
+      const float d = grad.v[k] * this->factor;
       first.v[k] = Kokkos::fma(c.beta1, first.v[k], c.one_minus_beta1 * d);
       second.v[k] = Kokkos::fma(c.beta2, second.v[k], c.one_minus_beta2 * (d * d));
       weight.v[k] = this->moved(weight.v[k], divided(first.v[k] * c.correction, root(second.v[k]) + c.scaled_eps));

@@ -12,10 +12,9 @@ struct Lion : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    const Floats<W> grad = this->template gradient<W>(i);
-    Floats<W> momentum = load<W>(m + i), weight = this->template weight<W>(i);
+    Floats<W> grad = load<W>(this->g + i), momentum = load<W>(m + i), weight = this->template weight<W>(i);
     for (int k = 0; k < W; ++k) {
-      const float d = grad.v[k], mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
+      const float d = grad.v[k] * this->factor, mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
       momentum.v[k] = Kokkos::fma(beta2, momentum.v[k], one_minus_beta2 * d);
       const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : 0.0f;
       weight.v[k] = this->moved(weight.v[k], sign);

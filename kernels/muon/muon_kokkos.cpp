@@ -13,10 +13,11 @@ struct Momentum : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = this->template gradient<W>(i), buffer = load<W>(m + i);
+    Floats<W> grad = load<W>(this->g + i), buffer = load<W>(m + i);
     for (int k = 0; k < W; ++k) {
-      buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], grad.v[k]);
-      grad.v[k] = Kokkos::fma(of_buffer, buffer.v[k], of_gradient * grad.v[k]);
+      const float d = grad.v[k] * this->factor;
+      buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], d);
+      grad.v[k] = Kokkos::fma(of_buffer, buffer.v[k], of_gradient * d);
     }
     this->store_state(i, kFirstState, m, buffer);
     store(u + i, grad);
@@ -30,7 +31,7 @@ struct Apply : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    // Not gradient(): the direction has forgotten the size of the gradient, so the clip factor has no part in it.
+    // Not times this->factor: the direction has forgotten the size of the gradient, so the clip factor has no part in it.
     const Floats<W> direction = load<W>(this->g + i);
     Floats<W> weight = this->template weight<W>(i);
     for (int k = 0; k < W; ++k) weight.v[k] = this->moved(weight.v[k], times * direction.v[k]);

@@ -2,7 +2,8 @@
 //
 //   template <Weights kind, class G, class M>
 //   struct Rule : FlatUpdate<kind, G> { ...; template <int W> KOKKOS_FUNCTION void at(int64_t, int64_t i) const {
-//     const Floats<W> g = this->template gradient<W>(i); Floats<W> w = this->template weight<W>(i); ... } };
+//     const Floats<W> g = load<W>(this->g + i);  // to be multiplied by this->factor
+//     Floats<W> w = this->template weight<W>(i); ... } };
 //   launch_flat(stream, label, step, operands, m.dtype(), {m}, [&]<Weights kind, class G>(const FlatUpdate<kind, G>& u, auto type) {
 //     using M = decltype(type); return Rule<kind, G, M>{u, ..., m.as<M>()}; });
 //
@@ -60,12 +61,6 @@ struct FlatUpdate {
     return factor == factor;
   }
 
-  template <int W>
-  MYLOS_FUNCTION Floats<W> gradient(std::int64_t i) const {
-    Floats<W> x = load<W>(g + i);
-    for (int k = 0; k < W; ++k) x.v[k] *= factor;
-    return x;
-  }
   template <int W>
   MYLOS_FUNCTION Floats<W> weight(std::int64_t i) const {
     if constexpr (kind == Weights::bf16_split) {

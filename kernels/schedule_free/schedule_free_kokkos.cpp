@@ -22,11 +22,11 @@ struct ScheduleFree : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    const Floats<W> grad = this->template gradient<W>(i);
-    Floats<W> fast = load<W>(z + i), second = load<W>(v + i), y = this->template weight<W>(i);
+    Floats<W> grad = load<W>(this->g + i), fast = load<W>(z + i), second = load<W>(v + i),
+              y = this->template weight<W>(i);
     const float towards_y = gamma * Kokkos::fma(beta1, c, one_minus_beta1);
     for (int k = 0; k < W; ++k) {
-      const float g = grad.v[k];
+      const float g = grad.v[k] * this->factor;
       second.v[k] = Kokkos::fma(beta2, second.v[k], one_minus_beta2 * (g * g));
       const float d = Kokkos::fma(this->weight_decay, y.v[k], divided(g, root(second.v[k]) + eps));
       y.v[k] = Kokkos::fma(-towards_y, d, Kokkos::fma(c, fast.v[k] - y.v[k], y.v[k]));

@@ -14,11 +14,11 @@ struct Sgd : FlatUpdate<kind, G> {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    const Floats<W> grad = this->template gradient<W>(i);
-    Floats<W> buffer = load<W>(m + i), weight = this->template weight<W>(i);
+    Floats<W> grad = load<W>(this->g + i), buffer = load<W>(m + i), weight = this->template weight<W>(i);
     for (int k = 0; k < W; ++k) {
-      buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], grad.v[k]);
-      weight.v[k] = this->moved(weight.v[k], Kokkos::fma(of_buffer, buffer.v[k], of_gradient * grad.v[k]));
+      const float d = grad.v[k] * this->factor;
+      buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], d);
+      weight.v[k] = this->moved(weight.v[k], Kokkos::fma(of_buffer, buffer.v[k], of_gradient * d));
     }
     this->store_state(i, kFirstState, m, buffer);
     this->store_weight(i, weight);
