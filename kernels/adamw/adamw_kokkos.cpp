@@ -13,25 +13,28 @@ struct Coefficients {
 };
 
 template <Weights kind, class G, class M>
-struct AdamW : FlatUpdate<kind, G> {
+struct AdamW {
+  FlatUpdate<kind, G> u;
   static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G, M>;
   Coefficients c;
   M* m;
   M* v;
 
+  KOKKOS_FUNCTION bool enter() { return u.enter(); }
+
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = load<W>(this->g + i), first = load<W>(m + i), second = load<W>(v + i),
-              weight = this->template weight<W>(i);
+    Floats<W> grad = load<W>(u.g + i), first = load<W>(m + i), second = load<W>(v + i),
+              weight = u.template weight<W>(i);
     for (int k = 0; k < W; ++k) {
-      const float d = grad.v[k] * this->factor;
+      const float d = grad.v[k] * u.factor;
       first.v[k] = Kokkos::fma(c.beta1, first.v[k], c.one_minus_beta1 * d);
       second.v[k] = Kokkos::fma(c.beta2, second.v[k], c.one_minus_beta2 * (d * d));
-      weight.v[k] = this->moved(weight.v[k], divided(first.v[k] * c.correction, root(second.v[k]) + c.scaled_eps));
+      weight.v[k] = u.moved(weight.v[k], divided(first.v[k] * c.correction, root(second.v[k]) + c.scaled_eps));
     }
-    this->store_state(i, kFirstState, m, first);
-    this->store_state(i, kSecondState, v, second);
-    this->store_weight(i, weight);
+    u.store_state(i, kFirstState, m, first);
+    u.store_state(i, kSecondState, v, second);
+    u.store_weight(i, weight);
   }
 };
 

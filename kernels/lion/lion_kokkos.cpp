@@ -5,22 +5,25 @@ namespace mylos::kernels::device {
 namespace {
 
 template <Weights kind, class G, class M>
-struct Lion : FlatUpdate<kind, G> {
+struct Lion {
+  FlatUpdate<kind, G> u;
   static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G, M>;
   float beta1, one_minus_beta1, beta2, one_minus_beta2;
   M* m;
 
+  KOKKOS_FUNCTION bool enter() { return u.enter(); }
+
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = load<W>(this->g + i), momentum = load<W>(m + i), weight = this->template weight<W>(i);
+    Floats<W> grad = load<W>(u.g + i), momentum = load<W>(m + i), weight = u.template weight<W>(i);
     for (int k = 0; k < W; ++k) {
-      const float d = grad.v[k] * this->factor, mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
+      const float d = grad.v[k] * u.factor, mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
       momentum.v[k] = Kokkos::fma(beta2, momentum.v[k], one_minus_beta2 * d);
       const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : 0.0f;
-      weight.v[k] = this->moved(weight.v[k], sign);
+      weight.v[k] = u.moved(weight.v[k], sign);
     }
-    this->store_state(i, kFirstState, m, momentum);
-    this->store_weight(i, weight);
+    u.store_state(i, kFirstState, m, momentum);
+    u.store_weight(i, weight);
   }
 };
 

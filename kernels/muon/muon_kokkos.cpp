@@ -5,37 +5,43 @@ namespace mylos::kernels::device {
 namespace {
 
 template <Weights kind, class G, class M, class U>
-struct Momentum : FlatUpdate<kind, G> {
+struct Momentum {
+  FlatUpdate<kind, G> u;
   static constexpr int kWidth = flat_width<U, G, M>;
   float momentum, of_gradient, of_buffer;
   M* m;
-  U* u;
+  U* out;
+
+  KOKKOS_FUNCTION bool enter() { return u.enter(); }
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = load<W>(this->g + i), buffer = load<W>(m + i);
+    Floats<W> grad = load<W>(u.g + i), buffer = load<W>(m + i);
     for (int k = 0; k < W; ++k) {
-      const float d = grad.v[k] * this->factor;
+      const float d = grad.v[k] * u.factor;
       buffer.v[k] = Kokkos::fma(momentum, buffer.v[k], d);
       grad.v[k] = Kokkos::fma(of_buffer, buffer.v[k], of_gradient * d);
     }
-    this->store_state(i, kFirstState, m, buffer);
-    store(u + i, grad);
+    u.store_state(i, kFirstState, m, buffer);
+    store(out + i, grad);
   }
 };
 
 template <Weights kind, class G>
-struct Apply : FlatUpdate<kind, G> {
+struct Apply {
+  FlatUpdate<kind, G> u;
   static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G>;
   float times;
 
+  KOKKOS_FUNCTION bool enter() { return u.enter(); }
+
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    // Not times this->factor: the direction has forgotten the size of the gradient, so the clip factor has no part in it.
-    const Floats<W> direction = load<W>(this->g + i);
-    Floats<W> weight = this->template weight<W>(i);
-    for (int k = 0; k < W; ++k) weight.v[k] = this->moved(weight.v[k], times * direction.v[k]);
-    this->store_weight(i, weight);
+    // Not times u.factor: the direction has forgotten the size of the gradient, so the clip factor has no part in it.
+    const Floats<W> direction = load<W>(u.g + i);
+    Floats<W> weight = u.template weight<W>(i);
+    for (int k = 0; k < W; ++k) weight.v[k] = u.moved(weight.v[k], times * direction.v[k]);
+    u.store_weight(i, weight);
   }
 };
 

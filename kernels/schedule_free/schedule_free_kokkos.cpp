@@ -5,8 +5,9 @@ namespace mylos::kernels::device {
 namespace {
 
 template <Weights kind, class G, class M>
-struct ScheduleFree : FlatUpdate<kind, G> {
+struct ScheduleFree {
   using Base = FlatUpdate<kind, G>;
+  Base u;
   using Z = typename Base::Master;
   static constexpr int kWidth = flat_width<typename Base::P, G, M, Z>;
   float gamma, beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
@@ -17,24 +18,23 @@ struct ScheduleFree : FlatUpdate<kind, G> {
 
   KOKKOS_FUNCTION bool enter() {
     c = *average;
-    return Base::enter();
+    return u.enter();
   }
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = load<W>(this->g + i), fast = load<W>(z + i), second = load<W>(v + i),
-              y = this->template weight<W>(i);
+    Floats<W> grad = load<W>(u.g + i), fast = load<W>(z + i), second = load<W>(v + i), y = u.template weight<W>(i);
     const float towards_y = gamma * Kokkos::fma(beta1, c, one_minus_beta1);
     for (int k = 0; k < W; ++k) {
-      const float g = grad.v[k] * this->factor;
+      const float g = grad.v[k] * u.factor;
       second.v[k] = Kokkos::fma(beta2, second.v[k], one_minus_beta2 * (g * g));
-      const float d = Kokkos::fma(this->weight_decay, y.v[k], divided(g, root(second.v[k]) + eps));
+      const float d = Kokkos::fma(u.weight_decay, y.v[k], divided(g, root(second.v[k]) + eps));
       y.v[k] = Kokkos::fma(-towards_y, d, Kokkos::fma(c, fast.v[k] - y.v[k], y.v[k]));
       fast.v[k] = Kokkos::fma(-gamma, d, fast.v[k]);
     }
-    this->store_state(i, kFirstState, z, fast);
-    this->store_state(i, kSecondState, v, second);
-    this->store_weight(i, y);
+    u.store_state(i, kFirstState, z, fast);
+    u.store_state(i, kSecondState, v, second);
+    u.store_weight(i, y);
   }
 };
 
