@@ -119,7 +119,7 @@ class Run {
     const data::BatchLayout layout{.batch = c_.train.batch, .micro_batches = c_.train.accumulation};
     data::Loader loader(
         [&](std::int64_t s, std::int64_t m, data::HostBatch& b) { data::make_batch(train_, layout, s, m, b); },
-        layout.micro_batches, first_step, c_.data.prefetch);
+        layout.micro_batches, first_step, c_.data.prefetch, c_.data.loader_threads);
     std::vector<data::HostBatch> batches(std::size_t(c_.train.accumulation));
     begin_ = Clock::now();
     set_off();
