@@ -21,21 +21,21 @@ void sort_tokens(const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* o
 struct alignas(16) TokenGroup {
   std::int32_t token, count, start, first;  // first = order[start]
 };
-// Three lists, by how often a token occurs. Their order differs from run to run, which no sum sees.
+// Tokens are dealt out to buckets by their low bits. A bucket's groups are groups[base] to groups[base + all - 1], those of
+// frequent tokens first.
+struct alignas(16) TokenBucket {
+  std::int32_t base, frequent, all, unused;
+};
 struct TokenGroups {
-  static constexpr int kSeveral = 32;  // a token that occurs more often is in the list of often
-  struct alignas(16) Counts {
-    std::int32_t positions, often, several, once;
-    unsigned long long claimed;  // of the work, by teams in turn
-  };
+  static constexpr int kFew = 8;  // a token that occurs more often is frequent
 
-  Counts* counts;
-  TokenGroup *once, *several_end, *often;  // those of several are at several_end[-1] and before
-  std::int32_t* order;                     // [T]
-  int bits;                                // of a token, which say the team that finds its positions
+  TokenGroup* groups;    // [T]
+  TokenBucket* buckets;  // [1 << bits]
+  std::int32_t* order;   // [T]
+  int bits;
 
   static int bits_for(std::int64_t vocabulary);
-  static std::int64_t bytes(std::int64_t tokens);
+  static std::int64_t bytes(std::int64_t tokens, std::int64_t vocabulary);
   TokenGroups(void* workspace, std::int64_t tokens, std::int64_t vocabulary);
 };
 void group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const TokenGroups& into);

@@ -1,6 +1,6 @@
 // On a GPU, the positions of each token in their order, by one launch. A team has a bucket of tokens and looks for them among
-// all: so counts and lists stay in its scratch memory. Only where it puts them is left to the order in which teams come.
-// The tokens are few beside their rows, and after the first team in the L2 cache.
+// all: so counts and lists stay in its scratch memory, it knows how many positions the buckets before it have, and nothing
+// is left to the order in which teams come. The tokens are few beside their rows, and after the first team in the L2 cache.
 #include "kernels/detail/for_each.hpp"
 #include "kernels/embedding/embedding_device.hpp"
 
@@ -16,17 +16,14 @@ int TokenGroups::bits_for(std::int64_t vocabulary) {
   while (((vocabulary - 1) >> bits) >> kEntryBits > 0) ++bits;
   return bits;
 }
-// A token of several or one has at least one position for itself, one of often kSeveral more.
-std::int64_t TokenGroups::bytes(std::int64_t tokens) {
-  return std::int64_t(sizeof(Counts)) + std::int64_t(sizeof(TokenGroup)) * (tokens + tokens / kSeveral) +
-         std::int64_t(sizeof(std::int32_t)) * tokens;
+std::int64_t TokenGroups::bytes(std::int64_t tokens, std::int64_t vocabulary) {
+  return tokens * std::int64_t(sizeof(TokenGroup) + sizeof(std::int32_t)) +
+         (std::int64_t(sizeof(TokenBucket)) << bits_for(vocabulary));
 }
 TokenGroups::TokenGroups(void* workspace, std::int64_t tokens, std::int64_t vocabulary)
-    : counts(static_cast<Counts*>(workspace)), bits(bits_for(vocabulary)) {
-  once = static_cast<TokenGroup*>(static_cast<void*>(counts + 1));
-  several_end = once + tokens;
-  often = several_end;
-  order = static_cast<std::int32_t*>(static_cast<void*>(often + tokens / kSeveral));
+    : groups(static_cast<TokenGroup*>(workspace)), bits(bits_for(vocabulary)) {
+  buckets = static_cast<TokenBucket*>(static_cast<void*>(groups + tokens));
+  order = static_cast<std::int32_t*>(static_cast<void*>(buckets + (std::int64_t(1) << bits)));
 }
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -77,25 +74,25 @@ struct GroupTokens {
     const Scratch s = scratch(team);
     for (int e = rank(); e < entries; e += kThreads) s.next[e] = 0;
     __syncthreads();
-    count(s);
+    const std::int32_t below = count(s);
     __syncthreads();
     // Each thread has the entries [first, last).
     const int each = (entries + kThreads - 1) / kThreads, first = min(entries, rank() * each),
               last = min(entries, first + each);
-    Sums at{}, total;
+    Sums sums{{0, 0, 0, below}}, total;
     for (int e = first; e < last; ++e) {
-      at.v[0] += s.next[e];
-      at.v[1] += s.next[e] > TokenGroups::kSeveral;
-      at.v[2] += s.next[e] > 1 && s.next[e] <= TokenGroups::kSeveral;
-      at.v[3] += s.next[e] == 1;
+      sums.v[0] += s.next[e];
+      sums.v[1] += s.next[e] > TokenGroups::kFew;
+      sums.v[2] += s.next[e] > 0;
     }
-    scan(s, at, total);
-    reserve(s, at, total);
-    std::int32_t start = at.v[0];
+    scan(s, sums, total);
+    const std::int32_t base = total.v[3];
+    if (rank() == 0) out.buckets[blockIdx.x] = {base, total.v[1], total.v[2], 0};
+    Sums at = sums;
     for (int e = first; e < last; ++e) {
       const std::int32_t count = s.next[e];
-      s.next[e] = start;
-      start += count;
+      s.next[e] = base + at.v[0];
+      at.v[0] += count;
     }
     for (std::int64_t tile = 0; tile < n; tile += kTile) {
       const int found = list_tile(s, tile);
@@ -103,15 +100,12 @@ struct GroupTokens {
     }
     __syncthreads();
     // Now each entry's next is its end: the beginning of the entry after it.
-    start = at.v[0];
+    std::int32_t start = base + sums.v[0], frequent = sums.v[1], few = total.v[1] + sums.v[2] - sums.v[1];
     for (int e = first; e < last; ++e) {
       const std::int32_t count = s.next[e] - start;
-      if (count > 0) {
-        TokenGroup* const to = count > TokenGroups::kSeveral ? out.often + at.v[1]++
-                               : count > 1                   ? out.several_end - 1 - at.v[2]++
-                                                             : out.once + at.v[3]++;
-        *to = {std::int32_t(e << out.bits | int(blockIdx.x)), count, start, out.order[start]};
-      }
+      if (count > 0)
+        out.groups[base + (count > TokenGroups::kFew ? frequent++ : few++)] = {
+            std::int32_t(e << out.bits | int(blockIdx.x)), count, start, out.order[start]};
       start += count;
     }
   }
@@ -123,13 +117,18 @@ struct GroupTokens {
     return {words, reinterpret_cast<std::uint32_t*>(words + entries), words + entries + kTile};
   }
 
-  __device__ void count(const Scratch& s) const {
+  // Counts the bucket's tokens; returns how many of this thread's belong to buckets before it.
+  __device__ std::int32_t count(const Scratch& s) const {
+    std::int32_t below = 0;
     for (std::int64_t tile = 0; tile < n; tile += kTile) {
       std::int32_t t[kRounds];
       load_tile(tile, t);
-      for (int r = 0; r < kRounds; ++r)
+      for (int r = 0; r < kRounds; ++r) {
         if (mine(t[r])) atomicAdd(s.next + (t[r] >> out.bits), 1);
+        below += t[r] >= 0 && (t[r] & ((1 << out.bits) - 1)) < int(blockIdx.x);
+      }
     }
+    return below;
   }
 
   __device__ void scan(const Scratch& s, Sums& sums, Sums& total) const {
@@ -148,17 +147,6 @@ struct GroupTokens {
       sums.v[k] = inclusive.v[k] - sums.v[k] + __reduce_add_sync(0xffffffffu, lane() < warp() ? of_warp : 0);
     }
     __syncthreads();
-  }
-
-  // Places in the positions and in the lists, from what is before this thread in the team and the team's totals.
-  __device__ void reserve(const Scratch& s, Sums& at, const Sums& total) const {
-    std::int32_t* const counts = &out.counts->positions;
-    if (rank() < 4) {
-      const int mine = rank() == 0 ? total.v[0] : rank() == 1 ? total.v[1] : rank() == 2 ? total.v[2] : total.v[3];
-      s.warps[rank()] = atomicAdd(counts + rank(), mine);
-    }
-    __syncthreads();
-    for (int k = 0; k < 4; ++k) at.v[k] += s.warps[k];
   }
 
   // Writes the list of the bucket's tokens in a tile, in their order; returns its length.
@@ -204,7 +192,6 @@ struct GroupTokens {
 }  // namespace
 
 void group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const TokenGroups& into) {
-  fill_zero(stream, Tensor(into.counts, DType::u8, {std::int64_t(sizeof(TokenGroups::Counts))}));
   const GroupTokens op{tokens.as<std::int32_t>(), tokens.extent(0), int((vocabulary - 1) >> into.bits) + 1, into};
   Kokkos::parallel_for("mylos::embedding::backward_group",
                        GroupTokens::Policy(exec_of(stream), 1 << into.bits, GroupTokens::kWarps, 32)

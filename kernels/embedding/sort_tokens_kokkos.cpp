@@ -7,7 +7,7 @@
 namespace mylos::kernels::device {
 
 std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary) {
-  if constexpr (kOnGpu) return TokenGroups::bytes(tokens);
+  if constexpr (kOnGpu) return TokenGroups::bytes(tokens, vocabulary);
   return std::int64_t(sizeof(std::uint64_t)) * (tokens + vocabulary + 1);
 }
 
