@@ -1,24 +1,16 @@
 // Every memory-bound op of a training step beside copies of the same run: bytes that its contract says must move, over time.
 // "of copy" is over the rate of a copy of 1 GiB, "of same" over that of a copy that moves as many bytes as the op.
-//
-// On a GPU a sample is at least 20 ms of recorded launches between two events, so that neither the host nor the clock
-// shows; calls rotate over sets of operands of at least 512 MiB together, so that the L2 cache (50 MB) does not help. On
-// a CPU shapes are small and caches warm: a check that all runs, not a measurement of memory.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
-#include <map>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/error.hpp"
-#include "benchmarks/kernels/bench_support.hpp"
+#include "benchmarks/kernels/memory_timing.hpp"
 #include "kernels/adamw/adamw.hpp"
-#include "kernels/elementwise/elementwise.hpp"
+#include "kernels/batch/batch.hpp"
 #include "kernels/embedding/embedding.hpp"
 #include "kernels/linear_cross_entropy/softmax_loss.hpp"
 #include "kernels/lion/lion.hpp"
@@ -27,16 +19,9 @@
 #include "kernels/rope/rope.hpp"
 #include "kernels/schedule_free/schedule_free.hpp"
 #include "kernels/swiglu/swiglu.hpp"
-#include "tensor/async.hpp"
 
 namespace mylos {
 namespace {
-
-namespace k = kernels;
-using Call = std::function<void()>;
-
-constexpr int kSamples = 5;
-constexpr double kSampleSeconds = 0.02;
 
 struct Preset {
   const char* name;
@@ -45,129 +30,6 @@ struct Preset {
 constexpr Preset kGpuPresets[] = {{"7b", 16384, 4096, 14336, 32, 8, 128, 128256, 8192, std::int64_t(1) << 30},
                                   {"125m", 8192, 768, 2048, 12, 12, 64, 32000, 8192, 134105856}};
 constexpr Preset kCpuPresets[] = {{"small", 512, 256, 768, 4, 2, 64, 2048, 512, 1 << 20}};
-
-// One allocation that every case cuts its operands from. It is filled with bf16 normal numbers once: read as f32 they
-// are normal numbers too.
-class Pool {
- public:
-  explicit Pool(std::int64_t bytes) : owned_(bench::empty(DType::bf16, {bytes / 2})) {
-    k::random_normal(stream_, 1, 0, 1.0f, owned_.tensor);
-    stream_.fence();
-  }
-  const Stream& stream() const { return stream_; }
-  std::int64_t used() const { return used_; }
-  std::int64_t left() const { return owned_.buffer.bytes() - used_; }
-  void reset() { used_ = 0; }
-
-  Tensor take(DType dtype, std::initializer_list<std::int64_t> extents) {
-    const Tensor window(static_cast<char*>(owned_.buffer.data()) + used_, dtype, extents);
-    check(window.bytes() <= left(), "the benchmark's pool has {} bytes left; {} takes {}", left(), window.describe(),
-          window.bytes());
-    used_ += (window.bytes() + 255) / 256 * 256;
-    return window;
-  }
-  Tensor integers(const std::vector<std::int32_t>& values) {
-    const Tensor t = take(DType::i32, {std::int64_t(values.size())});
-    upload(stream_, values.data(), t.bytes(), t);
-    return t;
-  }
-
- private:
-  Stream stream_;
-  bench::Owned owned_;
-  std::int64_t used_ = 0;
-};
-
-std::optional<Pool> pool;  // between the runtime's start and its end
-
-struct Row {
-  std::string name;
-  double bytes, seconds, copy_seconds;  // of a copy of as many bytes
-};
-std::vector<Row> table;
-double copy_rate = 0;                            // bytes per second of the faster copy
-std::map<std::int64_t, double> seconds_of_copy;  // by bytes
-
-// Calls that are timed together, recorded where that is possible.
-class Timed {
- public:
-  explicit Timed(std::vector<Call> calls) : calls_(std::move(calls)) {
-    once();
-    pool->stream().fence();
-    if (Graph::available()) graph_.emplace(pool->stream(), [this] { once(); });
-    seconds(1);
-    rounds_ = std::max<std::int64_t>(1, std::int64_t(std::ceil(kSampleSeconds / seconds(1))));
-  }
-  // Seconds of one call.
-  double sample() { return seconds(rounds_) / double(rounds_ * std::int64_t(calls_.size())); }
-
- private:
-  void once() {
-    for (const Call& call : calls_) call();
-  }
-  double seconds(std::int64_t rounds) {
-    start_.record(pool->stream());
-    for (std::int64_t i = 0; i < rounds; ++i) graph_ ? graph_->launch(pool->stream()) : once();
-    stop_.record(pool->stream());
-    stop_.wait();
-    return stop_.seconds_since(start_);
-  }
-
-  std::vector<Call> calls_;
-  std::optional<Graph> graph_;
-  Event start_, stop_;
-  std::int64_t rounds_ = 1;
-};
-
-double median(std::vector<double> samples) {
-  std::nth_element(samples.begin(), samples.begin() + std::ptrdiff_t(samples.size() / 2), samples.end());
-  return samples[samples.size() / 2];
-}
-
-// As many sets of operands as it takes that caches do not help; `make` cuts one from the pool and returns the call on it.
-std::vector<Call> rotating(const std::function<Call(Pool&)>& make) {
-  pool->reset();
-  std::vector<Call> calls{make(*pool)};
-  const std::int64_t footprint = pool->used(), rotate = device_info().is_gpu ? std::int64_t(1) << 29 : 0;
-  while (pool->used() < rotate && pool->left() >= footprint) calls.push_back(make(*pool));
-  while (calls.size() < 4) calls.push_back(calls.front());
-  return calls;
-}
-
-Call copy_by_packs(Pool& p, std::int64_t bytes) {
-  const std::int64_t n = std::max<std::int64_t>(1, bytes / 4);  // bf16, read and written
-  const Tensor from = p.take(DType::bf16, {n}), to = p.take(DType::bf16, {n});
-  return [=, &p] { k::convert(p.stream(), from, to); };
-}
-
-double seconds_of_copy_of(std::int64_t bytes) {
-  const auto known = seconds_of_copy.find(bytes);
-  if (known != seconds_of_copy.end()) return known->second;
-  Timed timed(rotating([=](Pool& p) { return copy_by_packs(p, bytes); }));
-  std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(timed.sample());
-  return seconds_of_copy[bytes] = median(samples);
-}
-
-void add(const std::string& name, double bytes, const std::function<Call(Pool&)>& make) {
-  const auto run = [=](benchmark::State& state) {
-    std::vector<double> samples;
-    {
-      Timed timed(rotating(make));
-      for (auto _ : state) {
-        samples.push_back(timed.sample());
-        state.SetIterationTime(samples.back());
-      }
-    }
-    const double seconds = median(samples), copy_seconds = seconds_of_copy_of(std::int64_t(bytes));
-    if (name.starts_with("copy")) copy_rate = std::max(copy_rate, bytes / seconds);
-    state.counters["TB/s"] = bytes / seconds * 1e-12;
-    if (copy_rate > 0) state.counters["of_copy"] = bytes / seconds / copy_rate;
-    state.counters["of_same"] = copy_seconds / seconds;
-    table.push_back({name, bytes, seconds, copy_seconds});
-  };
-  benchmark::RegisterBenchmark(name.c_str(), run)->UseManualTime()->Iterations(kSamples)->Unit(benchmark::kMicrosecond);
-}
 
 // Words as often as in a text (Zipf), spread over the vocabulary, or all as often.
 enum class Words { zipf, uniform };
@@ -336,6 +198,31 @@ void add_optimizer(const Preset& s) {
   }
 }
 
+// Micro-batches of far more rows than a step has, which takes a few microseconds; a document begins every 481 tokens.
+void add_batch(std::int64_t rows, std::int64_t sequence) {
+  const std::int64_t words = (sequence + 1 + 31) / 32;
+  std::vector<std::int32_t> begins(std::size_t(rows * words), 0);
+  for (std::int64_t t = 0; t < rows * sequence; t += 481)
+    begins[std::size_t(t / sequence * words + t % sequence / 32)] |= std::int32_t(1u << (t % sequence % 32));
+  for (const DType dtype : {DType::u16, DType::u32}) {
+    const double bytes = double(rows * (sequence + 1) * size_of(dtype)) + 2.0 * double(rows * words) * 4 +
+                         16.0 * double(rows * sequence);
+    add("batch/widen/" + std::string(name_of(dtype)), bytes, [=](Pool& p) -> Call {
+      const auto masks = [&](const Tensor& t) { return t.view_as(DType::u32).reshape({rows, words}); };
+      const Tensor tokens = p.take(dtype, {rows, sequence + 1}), mask = masks(p.integers(begins)),
+                   none = p.take(DType::i32, {rows, words});
+      fill_zero(p.stream(), none);
+      const auto out = [&] { return p.take(DType::i32, {rows, sequence}); };
+      const Tensor a = out(), b = out(), c = out(), d = out();
+      return [=, &p] { k::widen_batch(p.stream(), {tokens, mask, masks(none)}, a, b, c, d); };
+    });
+  }
+  add("batch/sum_rows", 4.0 * double(rows * sequence), [=](Pool& p) -> Call {
+    const Tensor loss = p.take(DType::f32, {rows, sequence}), sums = p.take(DType::f64, {rows});
+    return [=, &p] { k::sum_rows(p.stream(), loss, sums); };
+  });
+}
+
 void add_all() {
   const bool gpu = device_info().is_gpu;
   pool.emplace(std::int64_t(1) << (gpu ? 35 : 27));
@@ -351,6 +238,7 @@ void add_all() {
     add_ends(s);
     add_optimizer(s);
   }
+  gpu ? add_batch(4096, 4096) : add_batch(16, 512);
 }
 
 void finish() {
