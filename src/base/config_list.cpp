@@ -114,7 +114,8 @@ class Writer final : public Lister {
 
   void tables(const char* key, ConfigTables& value, const char*) override {
     for (std::size_t i = 0; i < value.size(); ++i) {
-      Writer inner(fmt::format("{}.{}{}", path_, key, value.named() ? "." + value.name(i) : ""));
+      Writer inner(value.named() ? fmt::format("{}.{}.{}", path_, key, value.name(i))
+                                 : fmt::format("{}.{}", path_, key));
       value.bind(i, inner);
       const std::string head = value.named() ? fmt::format("[{}]", inner.path_) : fmt::format("[[{}]]", inner.path_);
       tail_ += fmt::format("\n{}\n{}", head, inner.text());

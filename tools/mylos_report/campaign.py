@@ -290,7 +290,11 @@ def report(folder, as_json, out=None):
         shown = [{k: v for k, v in r.items() if k != "losses"} for r in rows]
         text = json.dumps({"rows": shown, "parity": pairs, "problems": problems, "notes": notes}, indent=1, allow_nan=False)
     else:
-        text = full_table(rows) if rows else f"no bundle of a row in {folder}"
+        text = (
+            full_table(rows)
+            if rows
+            else f"no bundle of a row in {folder} or its results/; `tools/device bench` writes them (docs/campaigns.md)"
+        )
         for p in pairs:
             text += (
                 f"\n{p['mylos']} against {p['other']} ({p['other_state']}): {p['steps']} steps, loss apart by "
