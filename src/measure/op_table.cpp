@@ -19,7 +19,9 @@ model::Phase phase_of(std::string_view name) {
 }
 
 void add_roofline(OpRow& row, const std::optional<DevicePeak>& peak) {
-  row.compute_bound = row.op_class() == OpClass::products || row.op_class() == OpClass::attention;
+  // Muon's iteration counts as the optimizer's, yet it is products.
+  row.compute_bound =
+      row.op_class() == OpClass::products || row.op_class() == OpClass::attention || row.cost.op == "newton_schulz";
   if (!peak) return;
   const double rate = peak_of(*peak, row.cost.dtype);
   if (rate <= 0 || peak->memory_bandwidth <= 0) return;
