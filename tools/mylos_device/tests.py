@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -31,6 +33,9 @@ def summary_of(log: Path) -> str:
 
 
 def test(dest: Path, out: Path, only: str, sanitize: str, timeout: float) -> int:
+    if not shutil.which("nvidia-smi"):
+        print("device: there is no nvidia-smi here; `test` runs a pack on the machine with the GPU", file=sys.stderr)
+        return 1
     out.mkdir(parents=True, exist_ok=True)
     env = dict(os.environ, LD_LIBRARY_PATH=f"{dest / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}", OMP_PROC_BIND="false",
                MYLOS_SOURCE_ROOT=str(dest / "source"))
