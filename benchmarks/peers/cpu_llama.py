@@ -137,6 +137,8 @@ def main() -> None:
     if arguments.worker:
         torch_worker(shape, arguments.tokens, arguments.threads, arguments.worker == "compiled")
         return
+    if subprocess.run([arguments.python, "-c", "import numpy, torch"], stderr=subprocess.DEVNULL).returncode != 0:
+        sys.exit(f"cpu_llama: '{arguments.python}' cannot import numpy and torch; name a Python that can with --python")
 
     import random
     from array import array
