@@ -39,14 +39,20 @@ struct WidenTile {
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t r = quotient(member.league_rank(), tiles), tile = member.league_rank() - r * tiles;
     const Row<Token> row(tokens, begins, ignored, results, r, sequence, words);
+    // Tokens first: they are under way while the masks are looked at.
+    const std::int64_t t0 = tile * kTile + std::int64_t(member.team_rank()) * kPack, left = sequence - t0;
+    const int n = left >= kPack ? kPack : left > 0 ? int(left) : 0;
+    std::int32_t token[kPack];
+    for (int k = 0; k < kPack; ++k) token[k] = n > 0 && k <= n ? std::int32_t(row.tokens[t0 + k]) : 0;
+    const std::int32_t last = n == kPack ? std::int32_t(row.tokens[t0 + kPack]) : 0;
+
     const std::int64_t first_word = tile * kWords;
     std::int32_t before = 0;
     for (std::int64_t w = member.team_rank(); w < first_word; w += kThreads)
       if (row.begins[w] != 0) before = std::int32_t(w * 32) + last_bit(row.begins[w]);
     if (first_word > 0) member.team_reduce(Kokkos::Max<std::int32_t>(before));
 
-    const std::int64_t t0 = tile * kTile + std::int64_t(member.team_rank()) * kPack;
-    if (t0 >= sequence) return;
+    if (n == 0) return;
     std::int64_t w = t0 / 32;
     const int at = int(t0 % 32);
     const std::uint32_t own = row.begins[w], next = w + 1 < words ? row.begins[w + 1] : 0u, none = row.ignored[w];
@@ -56,12 +62,11 @@ struct WidenTile {
 
     // Bit k: token t0 + k begins a document.
     const std::uint32_t here = own >> at | (at + kPack == 32 ? next << kPack : 0u), quiet = none >> at;
-    const int n = sequence - t0 < kPack ? int(sequence - t0) : kPack;
-    std::int32_t token[kPack + 1], label[kPack], position[kPack], from[kPack];
-    for (int k = 0; k <= kPack; ++k) token[k] = k <= n ? std::int32_t(row.tokens[t0 + k]) : 0;
+    std::int32_t label[kPack], position[kPack], from[kPack];
     for (int k = 0; k < kPack; ++k) {
       if ((here >> k & 1u) != 0) start = std::int32_t(t0) + k;
-      label[k] = (here >> (k + 1) & 1u) != 0 || (quiet >> k & 1u) != 0 ? -1 : token[k + 1];
+      const std::int32_t next_token = k + 1 < kPack ? token[k + 1 < kPack ? k + 1 : 0] : last;
+      label[k] = (here >> (k + 1) & 1u) != 0 || (quiet >> k & 1u) != 0 ? -1 : next_token;
       position[k] = std::int32_t(t0) + k - start;
       from[k] = start;
     }
@@ -75,14 +80,16 @@ struct WidenTile {
   static MYLOS_FUNCTION std::int32_t last_bit(std::uint32_t word) {
     return 31 - std::int32_t(Kokkos::countl_zero(word));
   }
-  KOKKOS_FUNCTION void write(std::int32_t* to, const std::int32_t* from, int n) const {
+  // Bounds of all loops are constants: an index that is not would put the values into memory.
+  KOKKOS_FUNCTION void write(std::int32_t* to, const std::int32_t (&from)[kPack], int n) const {
     if (n == kPack && sequence % 4 == 0) {
       for (int half = 0; half < kPack; half += 4) {
-        std::int32_t four[4] = {from[half], from[half + 1], from[half + 2], from[half + 3]};
+        const std::int32_t four[4] = {from[half], from[half + 1], from[half + 2], from[half + 3]};
         store_raw<4>(to + half, four);
       }
     } else {
-      for (int k = 0; k < n; ++k) to[k] = from[k];
+      for (int k = 0; k < kPack; ++k)
+        if (k < n) to[k] = from[k];
     }
   }
 };
