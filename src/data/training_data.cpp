@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/common_tokenizer.hpp"
 #include "tensor/philox.hpp"
 
 namespace mylos::data {
@@ -60,6 +61,12 @@ Mixture mixture_of(const DataConfig& config, const std::vector<NamedSamples>& op
   return Mixture(phases);
 }
 
+std::vector<const TokenSource*> tokens_of(const std::vector<NamedSamples>& sources) {
+  std::vector<const TokenSource*> tokens;
+  for (const NamedSamples& s : sources) tokens.push_back(&s.tokens());
+  return tokens;
+}
+
 }  // namespace
 
 NamedSamples::NamedSamples(std::string name, const DataConfig& config, const SourceConfig& source, std::int64_t vocab,
@@ -85,10 +92,7 @@ TrainingData::TrainingData(const DataConfig& config, std::int64_t vocab, std::in
     starts_.push_back(phase.start_step);
     factors_.push_back(phase.learning_rate);
   }
-  const std::string& first = sources_.front().tokens().tokenizer();
-  if (std::all_of(sources_.begin(), sources_.end(),
-                  [&](const NamedSamples& s) { return s.tokens().tokenizer() == first; }))
-    tokenizer_ = first;
+  tokenizer_ = config.tokenizer.empty() ? common_tokenizer(tokens_of(sources_)) : config.tokenizer;
 }
 
 DType TrainingData::dtype() const {
@@ -162,6 +166,14 @@ void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_
 
 std::vector<NamedSamples> validation_data(const DataConfig& config, std::int64_t vocab, std::int64_t sequence) {
   return opened(config, validation_sources(config), vocab, sequence, false);
+}
+
+void check_tokenizers(const DataConfig& config, const TrainingData& train,
+                      const std::vector<NamedSamples>& validation) {
+  if (!config.tokenizer.empty()) return;
+  std::vector<const TokenSource*> all = tokens_of(validation);
+  for (std::size_t i = 0; i < train.size(); ++i) all.push_back(&train[i].tokens());
+  common_tokenizer(all);
 }
 
 std::string describe(const TrainingData& data, std::int64_t steps) {

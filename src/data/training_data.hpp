@@ -53,7 +53,7 @@ class TrainingData {
   std::int64_t tokens() const;           // of all files
   std::int64_t samples() const;          // of one epoch of every source
   double fill() const;                   // real tokens / all of these samples; 1 without packing
-  const std::string& tokenizer() const;  // of all sources, when they agree; else empty
+  const std::string& tokenizer() const;  // data.tokenizer, else that of all files (common_tokenizer.hpp)
 
   std::size_t phases() const { return mixture_.phases(); }
   std::int64_t start_step(std::size_t phase) const { return starts_[phase]; }
@@ -85,6 +85,9 @@ void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_
 
 // The validation sets of a run, in the order of their files; none: no evaluation.
 std::vector<NamedSamples> validation_data(const DataConfig& config, std::int64_t vocab, std::int64_t sequence);
+
+// An Error where validation files are of another tokenizer than training files; unless data.tokenizer is set.
+void check_tokenizers(const DataConfig& config, const TrainingData& train, const std::vector<NamedSamples>& validation);
 
 // One line a source, and one a phase; for a run's beginning and `mylos data inspect`. steps > 0: epochs by then, too.
 std::string describe(const TrainingData& data, std::int64_t steps);

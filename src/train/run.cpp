@@ -55,6 +55,7 @@ class Run {
         train_(c_.data, c_.model.vocab, c_.train.sequence, c_.train.batch * c_.train.accumulation),
         validation_(data::validation_data(c_.data, c_.model.vocab, c_.train.sequence)),
         plan_(plan_run(c_)) {
+    data::check_tokenizers(c_.data, train_, validation_);
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
     check_outputs(c_);

@@ -15,6 +15,7 @@ namespace {
 using test::error_of;
 using test::TemporaryFolder;
 using test::test_seed;
+using test::write_bytes;
 using test::write_tokens;
 
 constexpr std::int64_t kSequence = 4;
@@ -206,6 +207,37 @@ TEST_F(Sources, ValidationIsThatOfEachSourceOrOneForAll) {
   EXPECT_HAS(error_of([&] { validation_data(config, 3000, kSequence); }), "data.sources.web.validation are both given");
   config.sources[2].second.validation.clear();
   EXPECT_EQ(validation_data(config, 3000, kSequence).at(0).name(), "validation");
+}
+
+TEST_F(Sources, FilesOfTwoTokenizersAreRefused) {
+  const auto says = [&](int number, std::string_view tokenizer) {
+    write_bytes(folder / fmt::format("{}.bin.json", number),
+                fmt::format(R"({{"dtype": "u32", "tokenizer": "{}"}})", tokenizer));
+  };
+  std::filesystem::create_directory(folder / "a");
+  std::filesystem::create_directory(folder / "b");
+  write_bytes(folder / "a/tokenizer.json", "one");
+  write_bytes(folder / "b/tokenizer.json", "one");
+  says(0, "a/tokenizer.json");
+  EXPECT_EQ(open(6).tokenizer(), "") << "two files do not say";
+  says(1, "b/tokenizer.json");
+  says(2, "a/tokenizer.json");
+  EXPECT_EQ(open(6).tokenizer(), folder / "a/tokenizer.json") << "copies of one tokenizer are one";
+
+  write_bytes(folder / "b/tokenizer.json", "two");
+  EXPECT_HAS(error_of([&] { open(6); }), fmt::format("'{}' of '{}'", folder / "1.bin", folder / "b/tokenizer.json"));
+  says(1, "byte");
+  EXPECT_HAS(error_of([&] { open(6); }), "1.bin' of 'byte'");
+  config.tokenizer = folder / "a/tokenizer.json";
+  EXPECT_EQ(open(6).tokenizer(), config.tokenizer);
+
+  config.tokenizer.clear();
+  config.sources = {{"books", source(0, 2)}};
+  config.phases.clear();
+  config.validation = {folder / "1.bin"};
+  const TrainingData train = open(6);
+  const auto validation = validation_data(config, 3000, kSequence);
+  EXPECT_HAS(error_of([&] { check_tokenizers(config, train, validation); }), "set data.tokenizer");
 }
 
 TEST_F(Sources, ErrorsNameTheKeyAndTheSource) {
