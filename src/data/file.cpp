@@ -41,9 +41,13 @@ void write_file(const std::string& path, std::string_view content) {
   File file(std::fopen(partial.c_str(), "wb"));
   check(file != nullptr, "cannot write '{}': {}", partial, std::strerror(errno));
   const bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
-  const bool closed = std::fclose(file.release()) == 0;
-  check(written && closed, "cannot write '{}': {}", partial, std::strerror(errno));
+  need_written(written && std::fflush(file.get()) == 0, partial);
+  need_written(std::fclose(file.release()) == 0, partial);
   std::filesystem::rename(partial, path);
+}
+
+void need_written(bool ok, const std::string& path) {
+  if (!ok) fail("cannot write '{}': {}", path, std::strerror(errno));
 }
 
 struct Sha256::Context {

@@ -14,6 +14,10 @@ std::string read_file(const std::string& path, std::int64_t max_bytes);
 // Under a temporary name, then renamed: a reader sees the old file or the new one.
 void write_file(const std::string& path, std::string_view content);
 
+// Error "cannot write 'path': why", why being errno. check() would not do: the words of errno are one of its arguments, and
+// may be made before the call that sets it.
+void need_written(bool ok, const std::string& path);
+
 class Sha256 {
  public:
   Sha256();

@@ -19,7 +19,8 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
     file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
     struct stat info {};
-    check(::fstat(file_, &info) == 0, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));
+    const bool asked = ::fstat(file_, &info) == 0;
+    check(asked, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));
     check(S_ISREG(info.st_mode), "'{}' is not a file", path_);
     check(info.st_size > 0, "token file '{}' is empty", path_);
     void* map = ::mmap(nullptr, std::size_t(info.st_size), PROT_READ, MAP_SHARED, file_, 0);

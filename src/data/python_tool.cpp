@@ -141,8 +141,8 @@ TokenizerProcess::TokenizerProcess(const std::vector<std::string>& arguments) : 
   state_->name = name_of_program(argv);
   // A socket and not pipes: writing to one whose reader has gone is an error here, and no SIGPIPE.
   int ends[2];
-  check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "cannot make a socket: {}",
-        std::strerror(errno));
+  const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+  check(made, "cannot make a socket: {}", std::strerror(errno));
   state_->socket = ends[0];
   try {
     state_->child = start(argv, {ends[1], ends[1], state_->errors.descriptor()});

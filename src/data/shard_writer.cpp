@@ -73,17 +73,16 @@ void ShardWriter::open_shard(const Sidecar& from) {
   }
   if (shard_.tokens == 0) return;
   const off_t end = off_t(shard_.tokens * size_of(about_.dtype));
-  check(::ftruncate(::fileno(file_), end) == 0 && ::fseeko(file_, end, SEEK_SET) == 0, "cannot write '{}': {}", path,
-        std::strerror(errno));
+  need_written(::ftruncate(::fileno(file_), end) == 0 && ::fseeko(file_, end, SEEK_SET) == 0, path);
 }
 
 void ShardWriter::close_shard() {
-  const std::string path = path_of(closed_.size());
-  const bool synced = std::fflush(file_) == 0 && ::fdatasync(::fileno(file_)) == 0;
+  const std::string path = path_of(closed_.size()) + ".partial";
+  need_written(std::fflush(file_) == 0 && ::fdatasync(::fileno(file_)) == 0, path);
   const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
   shard_.sha256 = sum_->hex();
   closed_.push_back(shard_);
-  check(synced && closed, "cannot write '{}': {}", path, std::strerror(errno));
+  need_written(closed, path);
 }
 
 template <class T>
@@ -92,8 +91,7 @@ void ShardWriter::write(std::span<const std::uint32_t> tokens) {
   for (std::size_t begin = 0; begin < tokens.size(); begin += std::size(block)) {
     const std::size_t count = std::min(tokens.size() - begin, std::size(block));
     for (std::size_t i = 0; i < count; ++i) block[i] = T(tokens[begin + i]);
-    check(std::fwrite(block, sizeof(T), count, file_) == count, "cannot write '{}': {}", path_of(closed_.size()),
-          std::strerror(errno));
+    need_written(std::fwrite(block, sizeof(T), count, file_) == count, path_of(closed_.size()) + ".partial");
     sum_->add(block, count * sizeof(T));
   }
   shard_.tokens += std::int64_t(tokens.size());
@@ -119,8 +117,7 @@ void ShardWriter::add(std::span<const std::uint32_t> tokens, std::int64_t text_b
 ShardState ShardWriter::sync() {
   ShardState state{closed_, std::nullopt};
   if (!file_) return state;
-  check(std::fflush(file_) == 0 && ::fdatasync(::fileno(file_)) == 0, "cannot write '{}': {}", path_of(closed_.size()),
-        std::strerror(errno));
+  need_written(std::fflush(file_) == 0 && ::fdatasync(::fileno(file_)) == 0, path_of(closed_.size()) + ".partial");
   state.open = shard_;
   return state;
 }

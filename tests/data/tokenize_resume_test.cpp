@@ -1,6 +1,8 @@
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -155,6 +157,27 @@ TEST(TokenizeResume, AnErrorKeepsCompleteShardsOnly) {
   EXPECT_HAS(error_of([&] { tokenize(options); }), "stopped");
   options.progress = {};
   EXPECT_GT(tokenize(options).resumed_at, 0);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST(TokenizeResume, AWriteThatFailsSaysWhy) {
+  const Inputs inputs;
+  TemporaryFolder out;
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small { 100'000, before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  errno = ENOENT;
+  std::string error;
+  try {
+    tokenize({.inputs = {inputs.folder.path()}, .out = out / "o", .validation_fraction = 0});
+  } catch (const Error& e) {
+    error = e.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_HAS(error, "cannot write '" + (out / "o/train-00000.bin.partial': File too large"));
 }
 
 }  // namespace
