@@ -4,7 +4,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -52,6 +54,7 @@ measure::RunFacts facts_of(const Config& config, const plan::MemoryPlan& plan, c
           .device = hardware.device_name,
           .devices = hardware.devices,
           .storage = config.train.storage,
+          .documents = config.data.documents,
           .sources = names.sources,
           .validation_sets = names.validation_sets};
 }
@@ -64,6 +67,16 @@ std::string product_algorithms() {
   return lines;
 }
 
+// An attribute holds less than 32 KiB; some hundred sources need more.
+constexpr std::size_t kMostDataBytes = 30'000;
+
+std::string first_lines(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const std::size_t end = text.rfind('\n', most - 1) + 1;
+  return text.substr(0, end) + fmt::format("and {} lines more: mylos data plan shows them, given /config/toml\n",
+                                           std::count(text.begin() + std::ptrdiff_t(end), text.end(), '\n'));
+}
+
 }  // namespace
 
 void check_output(const Config& config, const std::string& path) {
@@ -72,8 +85,8 @@ void check_output(const Config& config, const std::string& path) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   check(!error, "the folder of output '{}' cannot be made: {}", path, error.message());
-  check(::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0, "output '{}' cannot be written: {}", path,
-        std::strerror(errno));
+  const bool writable = ::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
+  check(writable, "output '{}' cannot be written: {}", path, std::strerror(errno));
 }
 
 void check_outputs(const Config& config) {
@@ -106,7 +119,7 @@ RunRecord::RunRecord(const Config& config, const plan::MemoryPlan& plan, const m
 void RunRecord::products(const std::string& what) { bundle_.set_attribute("/plan", "products", what); }
 
 void RunRecord::data(const data::TrainingData& data, std::int64_t steps) {
-  bundle_.set_attribute("/plan", "data", data::describe(data, steps));
+  bundle_.set_attribute("/plan", "data", first_lines(data::describe(data, steps), kMostDataBytes));
   bundle_.set_summary("data_fill", data.fill(),
                       {.units = "1", .description = "tokens of samples that are text, not padding, over an epoch"});
 }
