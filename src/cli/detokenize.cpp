@@ -1,12 +1,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <utility>
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/token_format.hpp"
+#include "data/file.hpp"
 
 namespace mylos::cli {
 
@@ -18,11 +20,16 @@ int detokenize(const DetokenizeArguments& arguments) {
     data::detokenize(options, [](std::string_view text) { std::cout << text; });
     return kDone;
   }
+  // It is replaced by a file of that name: a device must not be.
+  std::error_code error;
+  const auto type = std::filesystem::status(output, error).type();
+  check(type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular,
+        "'{}' is no file that can be replaced; name another with -o, or leave it out for stdout", output);
   // No file of that name appears unless all of the text is in it.
   const std::string partial = output + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "wb");
   check(file != nullptr, "cannot write '{}': {}; name another file with -o", partial, std::strerror(errno));
-  const auto written = [&](bool good) { check(good, "cannot write '{}': {}", partial, std::strerror(errno)); };
+  const auto written = [&](bool good) { data::need_written(good, partial); };
   try {
     data::detokenize(options, [&](std::string_view text) {
       written(std::fwrite(text.data(), 1, text.size(), file) == text.size());

@@ -50,7 +50,11 @@ std::vector<InputFile> describe_inputs(const std::vector<std::string>& files) {
   std::vector<InputFile> inputs;
   for (const std::string& path : files) {
     struct stat about {};
-    check(::stat(path.c_str(), &about) == 0, "cannot read '{}': {}", path, std::strerror(errno));
+    const bool found = ::stat(path.c_str(), &about) == 0;
+    check(found, "cannot read '{}': {}", path, std::strerror(errno));
+    check(!S_ISDIR(about.st_mode), "'{}' is a folder, not a file: name it by itself to have it searched", path);
+    // A pipe has no size, and would be waited for without end.
+    check(S_ISREG(about.st_mode), "'{}' is neither a file nor a folder: copy what it gives into a file first", path);
     inputs.push_back({path, std::int64_t(about.st_size),
                       std::int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + std::int64_t(about.st_mtim.tv_nsec)});
   }

@@ -1,6 +1,7 @@
 // Runs the program itself: messages, exit codes, and that bad input never crashes it.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -220,6 +221,9 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(read(file("part.txt")), "mill");
   expect_error({"detokenize", file("tokens/train-00000.bin"), "--first", "-1"}, 1, "--first -1");
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  expect_error({"detokenize", file("tokens/train-00000.bin"), "-o", file("pipe")}, 1, "no file that can be replaced");
+  expect_error({"data", "index", file("tokens/train-00000.bin"), "--end-token", "65536"}, 1, "is not below 65536");
   o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(nlohmann::json::accept(o.out)) << o.out;

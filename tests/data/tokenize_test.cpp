@@ -1,5 +1,7 @@
 #include "data/tokenize.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -125,6 +127,9 @@ TEST(Tokenize, ErrorsSayWhatToDoAndLeaveNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(out));
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "*.md"}, .out = out}); }), "no file matches");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {}, .out = out}); }), "nothing to tokenize");
+  ASSERT_EQ(::mkfifo((folder / "pipe.txt").c_str(), 0600), 0);
+  EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "pipe.txt"}, .out = out}); }), "neither a file nor a folder");
+  std::filesystem::remove(folder / "pipe.txt");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder.path()}, .extensions = {".rs"}, .out = out}); }),
              "no file ending in .rs");
   EXPECT_HAS(error_of([&] { tokenize({.inputs = {folder / "a.txt"}, .out = out, .validation_fraction = 0.9}); }),
