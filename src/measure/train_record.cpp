@@ -80,6 +80,9 @@ void TrainRecord::summarize(Bundle& b) const {
   b.set_attribute("/summary", "steady_window_rule", std::string(kSteadyWindowRule));
   b.set_attribute("/derived", "devices", facts_.devices);
   b.set_attribute("/derived", "device", facts_.device);
+  if (facts_.documents)
+    b.set_attribute("/derived", "documents",
+                    "attention stayed inside documents; model FLOPs, and so every MFU, count it over whole rows");
   const std::optional<DevicePeak> known = device_peak(facts_.device);
   const double peak = known ? peak_of(*known, facts_.storage) : 0;
   if (peak <= 0) {

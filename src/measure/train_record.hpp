@@ -55,7 +55,8 @@ struct RunFacts {
   model::ModelFlops flops{};  // FLOPs a token (plan::MemoryPlan::flops_per_token)
   std::string device;         // Hardware::device_name
   std::int64_t devices = 1;
-  DType storage = DType::f32;                         // which peak MFU is held against
+  DType storage = DType::f32;  // which peak MFU is held against
+  bool documents = false;      // attention stayed inside documents: MFU, which counts whole rows, then says too much
   std::vector<std::string> sources, validation_sets;  // names; with more than one, tables of each are kept
 };
 

@@ -91,6 +91,19 @@ TEST(Documents, PackedGiveTheGradientsOfEachOnItsOwn) {
   }
 }
 
+TEST(Documents, ABundleSaysThatMfuCountsWholeRows) {
+  const test::Folder folder;
+  for (const bool documents : {false, true}) {
+    const std::string name = folder.file(documents ? "documents.h5" : "rows.h5");
+    run(test::tiny_config(folder,
+                          {fmt::format("data.documents={}", documents), "data.document_token=0", "train.steps=2",
+                           "eval.interval=0", "eval.final_samples=2", "output.bundle=" + name}),
+        {});
+    const checkpoint::Reader bundle(name, checkpoint::Trust::isolated);
+    EXPECT_EQ(bundle.attributes("/derived").contains("documents"), documents);
+  }
+}
+
 // A source whose tokens are all the same, which is learned at once, and one of noise, which is not.
 void write_constant(const std::string& path, std::int64_t count, std::uint16_t token) {
   const std::vector<std::uint16_t> tokens(std::size_t(count), token);

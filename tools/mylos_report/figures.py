@@ -194,7 +194,8 @@ def share_of_limit(rows, folder):
             axes.text(1.5, y, f"{r['tokens_per_s']:,.0f} tokens/s", va="center", fontsize=8, color="white")
             axes.annotate(f"{v:.1f} %", (v, y), (7, 0), textcoords="offset points", va="center", fontsize=8)
         axes.set_yticks(place)
-        axes.set_yticklabels([_row_label(r) for r in shown])
+        several = len({r["call"] for r in shown}) > 1
+        axes.set_yticklabels([_row_label(r) + (f"  [{r['call'][-4:]}]" if several else "") for r in shown])
         axes.grid(axis="y", visible=False)
         axes.axvline(100, color=GREY, linewidth=1)
         axes.set_xlim(0, max(112, 1.12 * max(values)))
