@@ -137,6 +137,7 @@ TEST(Run, AShorterRunIsThePrefixOfALongerOne) {
 
 TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    std::signal(signal, SIG_DFL);  // under nohup SIGHUP comes ignored, and stays so
     const test::Folder folder;
     const Config c = test::tiny_config(folder, {"output.overwrite=true"});
     SignalAt buffer("step  7/40", signal);
