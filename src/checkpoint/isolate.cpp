@@ -67,7 +67,7 @@ bool send(int fd, const std::string& text) {
 
 std::string run_isolated(const std::string& what, double seconds, const std::function<std::string()>& work) {
   int ends[2];
-  check(pipe(ends) == 0, "cannot make a pipe to read {}: {}", what, std::strerror(errno));
+  if (pipe(ends) != 0) fail("cannot make a pipe to read {}: {}", what, std::strerror(errno));
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) {

@@ -283,8 +283,9 @@ void Writer::commit() {
   check(open_objects == 1, "{}: {} HDF5 objects are still open at commit()", w.path, open_objects - 1);
   need_ok(H5Fclose(w.file.release()), w.path, "close", "/");
   sync_path(w.temporary, O_RDONLY);
-  check(std::rename(w.temporary.c_str(), w.path.c_str()) == 0, "cannot rename '{}' to '{}': {}", w.temporary, w.path,
-        std::strerror(errno));
+  // check() would put its message together, errno in it, before the call.
+  if (std::rename(w.temporary.c_str(), w.path.c_str()) != 0)
+    fail("cannot rename '{}' to '{}': {}", w.temporary, w.path, std::strerror(errno));
   w.committed = true;
   const fs::path parent = fs::path(w.path).parent_path();
   sync_path(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);

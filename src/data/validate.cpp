@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "data/document_index.hpp"
 #include "data/file.hpp"
 
 namespace mylos::data {
@@ -45,6 +46,18 @@ Part scan_file(const TokenFile& file, std::int64_t vocab, std::int64_t end, int 
     if (part.bad_chunk >= 0 && (all.bad_chunk < 0 || part.bad_chunk < all.bad_chunk)) all.bad_chunk = part.bad_chunk;
   }
   return all;
+}
+
+// What is wrong with the index of documents beside the file; empty: nothing, or there is none.
+std::string index_problem(const TokenFile& file, int threads) {
+  try {
+    const std::optional<DocumentIndex> index = read_document_index(file);
+    if (!index || find_ends(file, index->end_token, threads) == index->ends) return {};
+    return fmt::format("'{}' does not say where its end tokens ({}) are; make it anew with: mylos data index",
+                       document_index_path(file.path()), index->end_token);
+  } catch (const Error& e) {
+    return e.what();
+  }
 }
 
 }  // namespace
@@ -85,6 +98,7 @@ Validation validate(const std::string& path, const ValidateOptions& options) {
   if (stated.documents >= 0 && v.documents >= 0 && v.documents != stated.documents)
     v.problems.push_back(fmt::format("it holds {} {}, its sidecar says {} documents", v.documents,
                                      documents.stated() ? "documents" : "end tokens", stated.documents));
+  if (const std::string problem = index_problem(file, options.threads); !problem.empty()) v.problems.push_back(problem);
   if (sums) {
     const std::string is = sum.get();
     v.sha256 = true;

@@ -105,7 +105,10 @@ void TrainStep::queue(const Stream& stream, std::int64_t step, double learning_r
   std::int64_t valid_tokens = 0;
   for (const data::HostBatch& b : micro_batches) valid_tokens += b.valid_tokens;
   if (before_ == nullptr) set_off(stream);
-  check(valid_tokens > 0, "step {} has no token to learn from: every label of its {} micro-batches is ignored",
+  check(valid_tokens > 0,
+        "step {} has no token to learn from: every label of its {} micro-batches is ignored, as in documents of one "
+        "token "
+        "or padding; use larger batches or data without them",
         step + 1, micro_batches.size());
   Pending pending{next_slot_, valid_tokens, {}};
   const std::int64_t at = result_at(next_slot_);

@@ -1,5 +1,6 @@
 #include "data/validate.hpp"
 
+#include "data/document_index.hpp"
 #include "data/file.hpp"
 #include "data/files.hpp"
 #include "data/token_formats.hpp"
@@ -90,6 +91,26 @@ TEST(Validate, DocumentsOfAnIndex) {
   EXPECT_EQ(v.container, Container::megatron);
   write_bytes(sidecar_path(path), R"({"dtype": "u16", "documents": 3})");
   EXPECT_HAS(describe(validate(path, {.vocab = 4})), "2 documents, its sidecar says 3");
+}
+
+TEST(Validate, HoldsTheIndexOfDocumentsAgainstEveryToken) {
+  TemporaryFolder folder;
+  std::vector<std::uint16_t> tokens(5000, 1);
+  for (std::size_t i = 3; i < tokens.size(); i += 2)
+    tokens[i] = 9;  // more documents than are looked at when one is opened
+  const std::string path = write_tokens<std::uint16_t>(folder / "a.bin", tokens);
+  write_bytes(sidecar_path(path), R"({"dtype": "u16", "vocab": 10})");
+  const TokenFile file(path);
+  write_document_index(file, 9);
+  EXPECT_TRUE(validate(path).problems.empty());
+  DocumentIndex index = *read_document_index(file);
+  index.ends.erase(index.ends.begin() + 1234);
+  write_bytes(document_index_path(path), bytes_of(index));
+  const Validation v = validate(path);
+  ASSERT_EQ(v.problems.size(), 1u);
+  EXPECT_HAS(v.problems[0], "a.bin.documents' does not say where its end tokens (9) are");
+  write_bytes(document_index_path(path), "MYLOSDOC");
+  EXPECT_EQ(validate(path).problems.size(), 1u) << "what cannot be read is one, too";
 }
 
 TEST(Validate, NeedsAVocabularyAndASoundFile) {
