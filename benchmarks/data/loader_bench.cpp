@@ -1,5 +1,6 @@
 // GB/s of token bytes from a file in the page cache into micro-batches, rows in a random order: [B, S] of u16, cut every S
-// tokens or packed, from one source or three. threads/n: n threads make batches, each its own.
+// tokens or packed, from one source or three. threads/n: n threads make batches, each its own; loader_threads:n: those of a
+// Loader, whose reader takes batches in order.
 //
 // The file is made in the folder for temporary files: 256 MiB of documents of log-normal length, mean 600 tokens.
 #include <benchmark/benchmark.h>
@@ -82,10 +83,11 @@ void batches(benchmark::State& state, const Corpus& corpus, Kind kind, std::int6
   }
 }
 
-void loader(benchmark::State& state, const Corpus& corpus, Kind kind, std::int64_t sequence) {
+void loader(benchmark::State& state, const Corpus& corpus, Kind kind, std::int64_t sequence, std::int64_t threads) {
   const BatchLayout layout{kBatch};
   const auto data = open(corpus, kind, sequence, kBatch);
-  Loader loader([&](std::int64_t s, std::int64_t m, HostBatch& b) { make_batch(*data, layout, s, m, b); }, 1, 0, 4);
+  Loader loader([&](std::int64_t s, std::int64_t m, HostBatch& b) { make_batch(*data, layout, s, m, b); }, 1, 0, 8,
+                threads);
   HostBatch batch;
   for (auto _ : state) loader.next(batch);
   state.SetBytesProcessed(state.iterations() * kBatch * sequence * 2);
@@ -108,9 +110,11 @@ void add_all(const Corpus& corpus) {
           [&corpus, kind, sequence](benchmark::State& s) { batches(s, corpus, kind, sequence); })
           ->ThreadRange(1, 2)
           ->UseRealTime();
-      benchmark::RegisterBenchmark(("loader/" + name).c_str(), [&corpus, kind, sequence](benchmark::State& s) {
-        loader(s, corpus, kind, sequence);
-      })->UseRealTime();
+      for (const std::int64_t threads : {1, 2})
+        benchmark::RegisterBenchmark(
+            ("loader/" + name + "/loader_threads:" + std::to_string(threads)).c_str(),
+            [&corpus, kind, sequence, threads](benchmark::State& s) { loader(s, corpus, kind, sequence, threads); })
+            ->UseRealTime();
     }
     benchmark::RegisterBenchmark(("find_and_pack" + shape).c_str(),
                                  [&corpus, sequence](benchmark::State& s) { packing(s, corpus, sequence); })
