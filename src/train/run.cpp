@@ -184,16 +184,18 @@ class Run {
       wait += r.data_wait_s;
     }
     const double rate = tokens / time;
-    progress_.step({.step = sample.step,
-                    .steps = c_.train.steps,
-                    .loss = sample.loss,
-                    .grad_norm = sample.grad_norm,
-                    .learning_rate = sample.learning_rate,
-                    .tokens_per_s = rate,
-                    .data_wait_share = wait / time,
-                    .mfu = peak_flops_ > 0 ? rate * plan_.flops_per_token.causal / peak_flops_ : -1,
-                    .eta_s = seconds_since(begin_) / double(sample.step) * double(c_.train.steps - sample.step)},
-                   last);
+    progress_.step(
+        {.step = sample.step,
+         .steps = c_.train.steps,
+         .loss = sample.loss,
+         .grad_norm = sample.grad_norm,
+         .learning_rate = sample.learning_rate,
+         .tokens_per_s = rate,
+         .data_wait_share = wait / time,
+         // It counts attention over whole rows: not shown where that is not done.
+         .mfu = peak_flops_ > 0 && !c_.data.documents ? rate * plan_.flops_per_token.causal / peak_flops_ : -1,
+         .eta_s = seconds_since(begin_) / double(sample.step) * double(c_.train.steps - sample.step)},
+        last);
   }
 
   // No step is queued.
