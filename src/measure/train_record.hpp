@@ -39,7 +39,7 @@ struct StepSample {
   double step_time_s = 0;  // data wait included, evaluation and checkpoints not; times of consecutive steps add up
   double data_wait_s = 0;
   double end_s = std::numeric_limits<double>::quiet_NaN();  // when it ended, since the begin of the run; NaN: not known
-  std::vector<SourceSample> sources;  // those that had a valid token; empty in a run with one source
+  std::vector<SourceSample> sources{};  // those that had a valid token; empty in a run with one source
 };
 
 struct EvaluationSample {
@@ -48,7 +48,7 @@ struct EvaluationSample {
   double bits_per_byte = 0;  // NaN when the bytes of the text are not known
   std::int64_t tokens = 0;
   double time_s = 0;
-  std::vector<SourceSample> sets;  // each validation set; empty with one
+  std::vector<SourceSample> sets{};  // each validation set; empty with one
 };
 
 struct RunFacts {
@@ -57,7 +57,7 @@ struct RunFacts {
   std::int64_t devices = 1;
   DType storage = DType::f32;  // which peak MFU is held against
   bool documents = false;      // attention stayed inside documents: MFU, which counts whole rows, then says too much
-  std::vector<std::string> sources, validation_sets;  // names; with more than one, tables of each are kept
+  std::vector<std::string> sources{}, validation_sets{};  // names; with more than one, tables of each are kept
 };
 
 class TrainRecord {

@@ -164,7 +164,9 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
                            pdy.tensor, dw_set.tensor);
       EXPECT_EQ(first, raw_bytes(stream, pdy.tensor)) << "in place of dy, and the same bits in the second run";
       EXPECT_TRUE(close(to_host(stream, dw_set.tensor), g.dw, tolerance_of(c.dw)));
-      if (with_residual) EXPECT_EQ(first_dw, raw_bytes(stream, dw_set.tensor));
+      if (with_residual) {
+        EXPECT_EQ(first_dw, raw_bytes(stream, dw_set.tensor));
+      }
     }
   }
 }

@@ -182,7 +182,9 @@ TEST(Sources, EachHasItsOwnLossInLogAndBundleWhateverTheLayout) {
       EXPECT_LT(j["sources"]["easy"]["loss"].get<double>(), 3.0);
       EXPECT_GT(j["sources"]["hard"]["loss"].get<double>(), 3.0);
     }
-    if (step > 8) EXPECT_EQ(tokens_of("easy"), 0) << "the second phase does not read it";
+    if (step > 8) {
+      EXPECT_EQ(tokens_of("easy"), 0) << "the second phase does not read it";
+    }
     const nlohmann::json& other = logs[1][i];
     EXPECT_NEAR(other["sources"]["hard"]["loss"].get<double>(), j["sources"]["hard"]["loss"].get<double>(), 2e-3);
     EXPECT_EQ(other["sources"]["hard"]["valid_tokens"], j["sources"]["hard"]["valid_tokens"]);
