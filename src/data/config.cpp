@@ -67,7 +67,8 @@ void bind(ConfigBinder& keys, DataConfig& c) {
               "container of the token files: as recorded (sidecar, .npy, an .idx beside; else raw), or this one");
   keys.choice("dtype", c.dtype, kDTypes, "elements of raw files: as <file>.json says, or u16, or u32");
   keys.text("tokenizer", c.tokenizer,
-            "\"byte\" or the path of a tokenizer.json; empty: the one named by the training sidecars");
+            "\"byte\" or the path of a tokenizer.json or SentencePiece .model; empty: the one named by the training "
+            "sidecars");
   keys.choice("packing", c.packing, {"concat", "best_fit"},
               "samples are the text cut every train.sequence tokens, or whole documents fitted together and padded");
   keys.flag("documents", c.documents, "attention, positions and loss stop at document boundaries; best_fit implies it");
