@@ -15,6 +15,7 @@
 #include "data/documents.hpp"
 #include "data/encoder_pool.hpp"
 #include "data/file.hpp"
+#include "data/folder_lock.hpp"
 #include "data/python_tool.hpp"
 #include "data/shard_writer.hpp"
 #include "data/tokenizer.hpp"
@@ -110,6 +111,7 @@ class Run {
     fs::create_directories(options_.out, error);
     check(!error && fs::is_directory(options_.out, error), "cannot make the folder '{}': {}; name another with --out",
           options_.out, error ? error.message() : "it is a file");
+    lock_.emplace(options_.out, "`mylos tokenize`");
     const auto before = read_manifest(options_.out);
     if (before && !before->complete) {
       check_same_run(options_.out, *before, manifest_);
@@ -237,6 +239,7 @@ class Run {
   const TokenizeOptions& options_;
   TokenizeResult& result_;
   std::vector<std::string> files_;  // without those left out
+  std::optional<FolderLock> lock_;
   CorpusManifest manifest_;
   std::optional<ShardWriter> train_, validation_;
   std::int64_t bytes_before_ = 0;

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "data/files.hpp"
+#include "data/folder_lock.hpp"
 #include "data/texts.hpp"
 #include "data/tokenize.hpp"
 #include "data/tokenizer_files.hpp"
@@ -157,6 +158,19 @@ TEST(TokenizeResume, AnErrorKeepsCompleteShardsOnly) {
   EXPECT_HAS(error_of([&] { tokenize(options); }), "stopped");
   options.progress = {};
   EXPECT_GT(tokenize(options).resumed_at, 0);
+}
+
+TEST(TokenizeResume, AFolderIsOneProcessAtATime) {
+  const Inputs inputs;
+  TemporaryFolder out;
+  std::filesystem::create_directory(out / "o");
+  const TokenizeOptions options{.inputs = {inputs.folder.path()}, .out = out / "o", .validation_fraction = 0};
+  {
+    const FolderLock other(out / "o", "`mylos tokenize`");
+    EXPECT_HAS(error_of([&] { tokenize(options); }), "another process does `mylos tokenize` into");
+    EXPECT_TRUE(std::filesystem::is_empty(out / "o"));
+  }
+  EXPECT_GT(tokenize(options).train.tokens, 0);
 }
 
 // A limit on the size of files stands for a full disk.
