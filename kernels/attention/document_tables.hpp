@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/attention/attention.hpp"
@@ -24,6 +25,8 @@ struct DocumentTables {
   std::int64_t bytes = 0;
 };
 DocumentTables tables_of(const AttentionShape& shape, const AttentionBucket& bucket);
+// Calls that each take `doublings` classes of length, from the longest down; kLengthClasses: one call.
+AttentionBucket grouped(const AttentionShape& shape, const AttentionLengths& lengths, std::size_t doublings);
 // What attention_bucket() gives where tables are used.
 AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths, bool deterministic);
 // Calls for each doubling of length with room for all that a batch can hold: no bucket has larger tables.

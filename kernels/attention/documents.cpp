@@ -29,30 +29,6 @@ std::int64_t rounded_up(std::int64_t n) {
   return n <= power / 4 * 3 ? power / 4 * 3 : power;
 }
 
-// Calls that each take `doublings` classes of length, from the longest down.
-AttentionBucket grouped(const AttentionShape& s, const AttentionLengths& lengths, std::size_t doublings) {
-  AttentionBucket bucket;
-  std::size_t calls = 0, left = 0;
-  std::int64_t longest = 0, count = 0, most = 0;
-  for (std::size_t c = kLengthClasses; c-- > 0;) {
-    longest = std::max(longest, lengths.longest_of_class(c));
-    count += lengths.of_class(c);
-    if (c > kShortestClass || c == 0) most += most_of(s, std::max(c, kShortestClass));
-    if (longest > 0 && left == 0) left = doublings;
-    const bool last = c == 0 || (left > 0 && --left == 0 && c > kShortestClass);
-    if (!last || count == 0) {
-      if (longest == 0) most = 0;
-      continue;
-    }
-    const std::int64_t room = std::min(most, rounded_up(count));
-    const std::int64_t tokens = (std::min(rounded_up(std::max<std::int64_t>(longest, 64)), s.sequence) + 63) / 64 * 64;
-    bucket.calls[calls++] = {std::int32_t(tokens), std::int32_t(room)};
-    longest = count = most = 0;
-  }
-  std::reverse(bucket.calls.begin(), bucket.calls.begin() + std::ptrdiff_t(calls));
-  return bucket;
-}
-
 }  // namespace
 
 void AttentionLengths::add(std::int64_t tokens) {
@@ -100,6 +76,29 @@ void attention_prepare_documents(const Stream& stream, const AttentionShape& sha
 }
 
 namespace attention {
+
+AttentionBucket grouped(const AttentionShape& s, const AttentionLengths& lengths, std::size_t doublings) {
+  AttentionBucket bucket;
+  std::size_t calls = 0, left = 0;
+  std::int64_t longest = 0, count = 0, most = 0;
+  for (std::size_t c = kLengthClasses; c-- > 0;) {
+    longest = std::max(longest, lengths.longest_of_class(c));
+    count += lengths.of_class(c);
+    if (c > kShortestClass || c == 0) most += most_of(s, std::max(c, kShortestClass));
+    if (longest > 0 && left == 0) left = doublings;
+    const bool last = c == 0 || (left > 0 && --left == 0 && c > kShortestClass);
+    if (!last || count == 0) {
+      if (longest == 0) most = 0;
+      continue;
+    }
+    const std::int64_t room = std::min(most, rounded_up(count));
+    const std::int64_t tokens = (std::min(rounded_up(std::max<std::int64_t>(longest, 64)), s.sequence) + 63) / 64 * 64;
+    bucket.calls[calls++] = {std::int32_t(tokens), std::int32_t(room)};
+    longest = count = most = 0;
+  }
+  std::reverse(bucket.calls.begin(), bucket.calls.begin() + std::ptrdiff_t(calls));
+  return bucket;
+}
 
 AttentionBucket bucket_of(const AttentionShape& shape, const AttentionLengths& lengths, bool deterministic) {
   std::int64_t n = 0;
