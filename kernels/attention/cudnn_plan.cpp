@@ -17,7 +17,7 @@ using Attributes = fe::graph::Tensor_attributes;
 using Node = std::shared_ptr<Attributes>;
 
 // Names of the tensors in a graph; execution binds addresses to them in ascending order.
-enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kBias, kQueries, kKeys, kOffsets };
+enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kQueries, kKeys, kOffsets };
 
 void ok(fe::error_t e, const char* what) {
   check(e.is_good(), "attention: cuDNN {} failed: {}", what, e.get_message());
@@ -40,12 +40,6 @@ class Builder {
     g_.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    if (key.mask == Mask::bias)
-      bias_ = g_.tensor(Attributes()
-                            .set_name("bias")
-                            .set_uid(kBias)
-                            .set_dim({s().batch, 1, S(), S()})
-                            .set_stride({S() * S(), S() * S(), S(), 1}));
     if (key.mask != Mask::documents) return;
     queries_ = integers("queries", kQueries, s().batch, fe::DataType_t::INT32);
     keys_ = integers("keys", kKeys, s().batch, fe::DataType_t::INT32);
@@ -110,14 +104,12 @@ class Builder {
   template <class Options>
   void mask(Options& options) const {
     options.set_causal_mask(true).set_attn_scale(1.0f / std::sqrt(float(s().head_size)));
-    Node bias = bias_;
-    if (bias) options.set_bias(bias);
     if (queries_) options.set_padding_mask(true).set_seq_len_q(queries_).set_seq_len_kv(keys_);
   }
 
   const PlanKey& key_;
   fe::graph::Graph& g_;
-  Node bias_, queries_, keys_;
+  Node queries_, keys_;
   std::unordered_map<std::int64_t, Node> offsets_;  // by elements a token
 };
 
@@ -195,7 +187,6 @@ void Plan::run(const Stream& stream, const Operands& o, void* workspace, int can
   std::array<void*, 20> addresses{o.q, o.k, o.v, o.out, o.lse, o.dout, o.dq, o.dk, o.dv};
   int count = key_.backward ? 9 : 5;
   const auto add = [&](void* address) { addresses[std::size_t(count++)] = address; };
-  if (key_.mask == Mask::bias) add(o.bias);
   if (key_.mask == Mask::documents) add(o.lengths), add(o.lengths);
   for (std::size_t i = 0; i < rows_.size(); ++i) add(o.offsets[i]);
   ok(candidate == kChosen ? impl_->graph.execute(handle(), addresses.data(), count, workspace)

@@ -17,8 +17,8 @@
 namespace mylos::kernels::attention::cudnn {
 
 // causal: sequence by sequence. documents: causal within documents, which lie anywhere in the tokens; cuDNN's ragged
-// layout. bias: causal, plus a bf16 matrix [B, 1, S, S] added to the scores.
-enum class Mask { causal, documents, bias };
+// layout.
+enum class Mask { causal, documents };
 
 using Strides = std::array<std::int64_t, 3>;  // elements: batch, token, head
 inline Strides strides_of(const Window& w) { return {w.batch, w.token, w.head}; }
@@ -51,7 +51,6 @@ struct KnobRange {
 struct Operands {
   void *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr, *lse = nullptr;
   void *dout = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  void* bias = nullptr;
   void* lengths = nullptr;         // [batch] i32
   std::array<void*, 8> offsets{};  // as Plan::rows() says, [batch + 1] i64 each, in elements
 };
