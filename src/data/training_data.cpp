@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
@@ -88,6 +89,13 @@ TrainingData::TrainingData(const DataConfig& config, std::int64_t vocab, std::in
       factors_{1.0},
       mixture_(mixture_of(config, sources_, samples_per_step)) {
   check(samples_per_step >= 1, "steps of {} samples; they have at least 1", samples_per_step);
+  std::error_code error;
+  check(config.tokenizer.empty() || config.tokenizer == "byte" ||
+            std::filesystem::is_regular_file(config.tokenizer, error),
+        "data.tokenizer '{}' is no file: give the path of a tokenizer.json or .model, \"byte\", or leave it out for "
+        "the one "
+        "that the sidecars name",
+        config.tokenizer);
   for (const PhaseConfig& phase : config.phases) {
     starts_.push_back(phase.start_step);
     factors_.push_back(phase.learning_rate);

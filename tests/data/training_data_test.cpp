@@ -219,6 +219,11 @@ TEST_F(Sources, FilesOfTwoTokenizersAreRefused) {
   write_bytes(folder / "a/tokenizer.json", "one");
   write_bytes(folder / "b/tokenizer.json", "one");
   says(0, "a/tokenizer.json");
+  config.tokenizer = folder / "nope.json";
+  EXPECT_HAS(error_of([&] { open(6); }), "nope.json' is no file");
+  config.tokenizer = "byte";
+  EXPECT_EQ(open(6).tokenizer(), "byte");
+  config.tokenizer.clear();
   EXPECT_EQ(open(6).tokenizer(), "") << "two files do not say";
   says(1, "b/tokenizer.json");
   says(2, "a/tokenizer.json");
