@@ -50,7 +50,7 @@ Arguments arguments(Provider provider, bool backward, const AttentionOptions& op
   a.dtype = q.dtype();
   a.options = options;
   const AttentionShape& s = a.shape;
-  check(has_provider(provider, s, a.dtype, bool(documents)),
+  check(has_provider(provider, s, a.dtype),
         "attention: provider {} cannot do {} heads of {} in {}{} on this device or in this build", int(provider),
         s.heads, s.head_size, name_of(a.dtype), documents ? " with documents" : "");
   a.q = window("q", q, a.dtype, s, s.heads);
@@ -78,8 +78,7 @@ Arguments arguments(Provider provider, bool backward, const AttentionOptions& op
 
 }  // namespace
 
-bool has_provider(Provider provider, [[maybe_unused]] const AttentionShape& shape, [[maybe_unused]] DType dtype,
-                  [[maybe_unused]] bool documents) {
+bool has_provider(Provider provider, const AttentionShape& shape, DType dtype) {
   switch (provider) {
     case Provider::portable:
       return true;
@@ -106,10 +105,10 @@ void expect_room(const Arguments& a, std::int64_t bytes) {
 }
 
 Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents) {
-  if (has_provider(Provider::cpu, shape, dtype, bool(documents))) return Provider::cpu;
+  if (has_provider(Provider::cpu, shape, dtype)) return Provider::cpu;
   const bool tables = !documents || documents.bucket;
-  if (tables && has_provider(Provider::cudnn, shape, dtype, bool(documents))) return Provider::cudnn;
-  return has_provider(Provider::tiles, shape, dtype, bool(documents)) ? Provider::tiles : Provider::portable;
+  if (tables && has_provider(Provider::cudnn, shape, dtype)) return Provider::cudnn;
+  return has_provider(Provider::tiles, shape, dtype) ? Provider::tiles : Provider::portable;
 }
 
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,

@@ -53,13 +53,13 @@ AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const
         lengths.documents(), shape.batch);
   AttentionBucket bucket;
   bucket.whole = lengths.documents() == shape.batch;
-  if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return bucket;
+  if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype)) return bucket;
   if (attention::tiles::supports(shape, dtype) && lengths.longest() <= attention::tiles::kFasterUpTo) return bucket;
   return attention::bucket_of(shape, lengths, options.deterministic);
 }
 
 std::int64_t attention_document_tables(const AttentionShape& shape, DType dtype) {
-  if (!attention::has_provider(attention::Provider::cudnn, shape, dtype, true)) return 0;
+  if (!attention::has_provider(attention::Provider::cudnn, shape, dtype)) return 0;
   return attention::tables_of(shape, attention::largest_bucket(shape)).bytes;
 }
 

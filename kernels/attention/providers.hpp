@@ -70,7 +70,7 @@ void backward(const Stream& stream, const Arguments& a);
 
 // The op as the public header states it, by a named provider instead of the default one.
 enum class Provider { portable, cpu, cudnn, tiles };
-bool has_provider(Provider provider, const AttentionShape& shape, DType dtype, bool documents);
+bool has_provider(Provider provider, const AttentionShape& shape, DType dtype);
 Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents);
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
                           const AttentionOptions& options = {});

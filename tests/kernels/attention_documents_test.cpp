@@ -194,9 +194,7 @@ TEST(AttentionDocumentsDeathTest, MoreThanTheBucketStopsTheProgram) {
   EXPECT_DEATH(with(32, 3), "longer");
 }
 
-bool has_cudnn(const AttentionShape& s) {
-  return kernels::attention::has_provider(Provider::cudnn, s, DType::bf16, true);
-}
+bool has_cudnn(const AttentionShape& s) { return kernels::attention::has_provider(Provider::cudnn, s, DType::bf16); }
 
 TEST(AttentionDocuments, CudnnMatchesReferenceAndRepeats) {
   std::uint64_t seed = test_seed() + 4000;
@@ -225,7 +223,7 @@ TEST(AttentionDocuments, PackedGivesTheGradientsOfPaddedRows) {
     SCOPED_TRACE(c.name);
     const bool gpu = device_info().is_gpu;
     const Provider packed = gpu ? Provider::cudnn : Provider::cpu, padded = gpu ? Provider::portable : Provider::cpu;
-    if (!kernels::attention::has_provider(packed, c.shape, DType::bf16, true)) GTEST_SKIP() << "no provider";
+    if (!kernels::attention::has_provider(packed, c.shape, DType::bf16)) GTEST_SKIP() << "no provider";
     const AttentionShape& s = c.shape;
     const Values x = rounded(random_values(s, seed += 10), DType::bf16);
     const std::vector<std::int32_t> start = documents_of(c, seed + 9);

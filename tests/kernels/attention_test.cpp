@@ -148,7 +148,7 @@ TEST(AttentionCudnn, MatchesReferenceAndRepeats) {
   for (const AttentionShape s : {AttentionShape{2, 130, 4, 2, 64}, AttentionShape{1, 257, 6, 2, 128},
                                  AttentionShape{3, 64, 4, 4, 80}, AttentionShape{2, 5, 2, 1, 32}})
     for (const Memory memory : {Memory::fused, Memory::dense}) {
-      if (!kernels::attention::has_provider(Provider::cudnn, s, DType::bf16, false))
+      if (!kernels::attention::has_provider(Provider::cudnn, s, DType::bf16))
         GTEST_SKIP() << "cuDNN is not in this build or not on this device";
       SCOPED_TRACE(::testing::Message() << "S " << s.sequence << " h " << s.head_size);
       const Values x = rounded(random_values(s, seed += 10), DType::bf16);

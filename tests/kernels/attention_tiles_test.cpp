@@ -100,9 +100,9 @@ TEST(AttentionTiles, ExtremeScoresStayFinite) {
 
 TEST(AttentionTiles, TakesBf16HeadsOf64And128) {
   using kernels::attention::has_provider;
-  EXPECT_TRUE(has_provider(kTiles, {1, 8, 1, 1, 64}, DType::bf16, true));
-  EXPECT_FALSE(has_provider(kTiles, {1, 8, 1, 1, 64}, DType::f32, true));
-  EXPECT_FALSE(has_provider(kTiles, {1, 8, 1, 1, 80}, DType::bf16, true));
+  EXPECT_TRUE(has_provider(kTiles, {1, 8, 1, 1, 64}, DType::bf16));
+  EXPECT_FALSE(has_provider(kTiles, {1, 8, 1, 1, 64}, DType::f32));
+  EXPECT_FALSE(has_provider(kTiles, {1, 8, 1, 1, 80}, DType::bf16));
 }
 
 }  // namespace
