@@ -74,7 +74,7 @@ struct BenchFigures {
 
 // limit ("memory" or a dtype) -> rate (byte/s or FLOP/s).
 using Rooflines = std::map<std::string, double>;
-// Without roofline and share when `rooflines` lacks what the case needs.
+// The samples must be those of the case; without roofline and share when `rooflines` lacks what the case needs.
 BenchFigures figures_of(const BenchCase& c, std::span<const BenchSample> samples, const Rooflines& rooflines);
 
 class BenchRecord {
@@ -98,8 +98,8 @@ class BenchRecord {
   Bundle& bundle_;
   int table_;
   std::vector<BenchCase> cases_;
-  std::vector<std::vector<BenchSample>> samples_;  // by case
-  std::map<std::string, int> rooflines_;           // limit -> case
+  std::vector<BenchFigures> figures_;     // of each case, without rooflines
+  std::map<std::string, int> rooflines_;  // limit -> case
 };
 
 }  // namespace mylos::measure

@@ -94,6 +94,25 @@ std::span<const double> Bundle::column(int table, const std::string& name) const
   fail("table '{}' has no column '{}'", t.name, name);
 }
 
+namespace {
+
+void check_column(const std::string& path) {
+  check(path.starts_with("/cases/") || path.starts_with("/derived/"),
+        "a whole column belongs to /cases or /derived, not to '{}'", path);
+}
+
+}  // namespace
+
+void Bundle::set_column(const std::string& path, std::vector<double> values, const About& about) {
+  check_column(path);
+  columns_[path] = {std::move(values), about};
+}
+
+void Bundle::set_column(const std::string& path, std::vector<std::string> values, const About& about) {
+  check_column(path);
+  columns_[path] = {std::move(values), about};
+}
+
 void Bundle::set_summary(const std::string& name, double value, const About& about) {
   scalars_["/summary/" + name] = {value, about};
 }
@@ -211,6 +230,12 @@ void Bundle::write(Writer& w, bool complete) const {
       w.reals("/" + t.group + "/" + t.name + "/" + t.columns[i].name, t.values[i],
               {t.columns[i].units, t.columns[i].description});
     }
+  }
+  for (const auto& [path, column] : columns_) {
+    if (const auto* reals = std::get_if<std::vector<double>>(&column.values))
+      w.reals(path, *reals, column.about);
+    else
+      w.texts(path, std::get<std::vector<std::string>>(column.values), column.about);
   }
   for (const auto& [path, scalar] : scalars_) w.real(path, scalar.value, scalar.about);
   for (const auto& [group, values] : attributes_) w.group(group, values);

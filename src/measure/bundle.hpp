@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "checkpoint/store.hpp"
@@ -61,6 +62,10 @@ class Bundle {
   std::int64_t rows(int table) const;
   std::span<const double> column(int table, const std::string& name) const;
 
+  // A column as a whole, row by row beside the others of its folder, under /cases or /derived: setting it again replaces it.
+  void set_column(const std::string& path, std::vector<double> values, const checkpoint::About& about);
+  void set_column(const std::string& path, std::vector<std::string> values, const checkpoint::About& about);
+
   // One number under /summary or /derived; setting it again replaces it.
   void set_summary(const std::string& name, double value, const checkpoint::About& about);
   void set_derived(const std::string& name, double value, const checkpoint::About& about);
@@ -85,6 +90,10 @@ class Bundle {
     std::vector<Column> columns;
     std::vector<std::vector<double>> values;
   };
+  struct WholeColumn {
+    std::variant<std::vector<double>, std::vector<std::string>> values;
+    checkpoint::About about;
+  };
   void write(checkpoint::Writer& writer, bool complete) const;
   void publish_as(bool complete);
 
@@ -100,6 +109,7 @@ class Bundle {
   std::vector<model::OpCost> flop_ledger_;
   std::vector<Table> tables_;
   std::map<std::string, Scalar> scalars_;  // by path
+  std::map<std::string, WholeColumn> columns_;
   std::map<std::string, checkpoint::Attributes> attributes_;
   std::vector<std::function<void(Bundle&)>> hooks_;
   std::chrono::steady_clock::time_point last_publish_{};

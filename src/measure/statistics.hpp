@@ -4,7 +4,7 @@
 // integrated autocorrelation time tau says how many samples are worth one that is independent, and intervals and tests widen by it.
 // Everything is deterministic: the same values give the same numbers. Values must be finite, and there must be at least one; otherwise Error.
 // Sources: Mann and Whitney, Ann. Math. Stat. 18 (1947); Hodges and Lehmann, Ann. Math. Stat. 34 (1963); Geyer, Stat. Sci. 7 (1992), section
-// 3.3 (tau); Politis and Romano, Exploring the Limits of Bootstrap (1992) (circular blocks); Holm, Scand. J. Stat. 6 (1979).
+// 3.3 (tau); Holm, Scand. J. Stat. 6 (1979).
 #pragma once
 
 #include <span>
@@ -21,9 +21,8 @@ double median_absolute_deviation(std::span<const double> values);
 // tau >= 1, of the values' ranks, so that single outliers do not count; 1 for fewer than 8 values.
 double autocorrelation_time(std::span<const double> in_order);
 
-// Median and its 95 % interval by a bootstrap of circular blocks, 2,000 resamples; blocks are single values when tau says that neighbours are
-// independent. It takes about 40 us a value: a stopping rule asks at growing numbers of samples, not after each. From 2,048 values on order
-// statistics, widened by tau.
+// measure::median_interval with the distances of its ends from the median times sqrt(tau). Below 2,048 values it takes about 40 us a value: a
+// stopping rule asks at growing numbers of samples, not after each.
 MedianInterval sample_interval(std::span<const double> in_order);
 // (high - low) / median of it; what a stopping rule compares with its target.
 double relative_width(const MedianInterval& interval);

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "checkpoint/isolate.hpp"
 #include "checkpoint/store.hpp"
+#include "measure/bench_record_file.hpp"
 #include "measure/inspect.hpp"
 
 namespace mylos::measure {
@@ -69,6 +70,13 @@ constexpr Rule kRules[] = {
     {"train peer", "/samples/steps", Want::group},
     {"train", "/samples/evaluation", Want::group},
     {"train peer", "/summary:steady_window_rule", Want::text},
+    {"bench", "/cases", Want::group},
+    {"bench", "/samples/calls", Want::group},
+    {"bench", "/samples:warm_up_rule", Want::text},
+    {"bench", "/samples:stop_rule", Want::text},
+    {"bench", "/samples:reject_rule", Want::text},
+    {"bench", "/derived/cases", Want::group},
+    {"bench", "/derived/rooflines", Want::group},
     {"checkpoint", "/weights", Want::group},
     {"checkpoint", "/:content", Want::text},
     {"checkpoint", "/:step", Want::integer},
@@ -98,6 +106,12 @@ class Check {
       if (file_.has_group(group))
         for (const std::string& table : file_.groups(group))
           guarded(table, [&] { equal_lengths(std::string(group) + "/" + table); });
+    for (const char* table : {"/cases", "/derived/cases", "/derived/rooflines"})
+      if (file_.has_group(table)) guarded(table, [&] { equal_lengths(table); });
+    if (kind == "bench") {
+      const std::vector<Finding> more = bench_findings(file_);
+      findings_.insert(findings_.end(), more.begin(), more.end());
+    }
     if (kind == "train" || kind == "peer") guarded("/samples/steps", [&] { steps(); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
     return std::move(findings_);
