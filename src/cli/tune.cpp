@@ -46,10 +46,10 @@ int tune(const TuneArguments& arguments) {
     first_us += p.first_time_us > 0 ? p.first_time_us : p.time_us;
     best_us += p.time_us;
     cache.put(library, p);
+    train::save_products(path, cache);  // what has been measured outlives a run that is stopped
   };
   const std::vector<kernels::ProductShape> shapes = train::product_shapes(config);
   kernels::tune(shapes, options);  // on the CPU an Error that says why not
-  train::save_products(path, cache);
   std::cout << fmt::format(
       "{} products, each once: {:.2f} ms by the library's first choices, {:.2f} ms tuned ({:.1f} % less)\n{}\n",
       shapes.size(), first_us * 1e-3, best_us * 1e-3, 100 * (1 - best_us / first_us), path);
