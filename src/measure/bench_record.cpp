@@ -14,13 +14,15 @@ double per_second(double amount, double seconds) { return amount > 0 ? amount / 
 
 void hold_against(BenchFigures& f, const BenchCase& c, const Rooflines& rooflines) {
   double longest = 0;
-  for (const auto& [amount, limit] : {std::pair(c.flops, c.dtype), std::pair(c.bytes, std::string(kMemoryLimit))}) {
-    if (!(amount > 0)) continue;
+  const auto held = [&](double amount, const std::string& limit) {
+    if (!(amount > 0)) return true;
     const auto rate = rooflines.find(limit);
-    if (rate == rooflines.end()) return;
+    if (rate == rooflines.end()) return false;
     longest = std::max(longest, amount / rate->second);
-  }
-  if (longest == 0) return;
+    return true;
+  };
+  if (c.on_device && !held(c.flops, c.dtype)) return;
+  if (!held(c.bytes, c.on_device ? kMemoryLimit : kHostMemoryLimit) || longest == 0) return;
   f.roofline = longest;
   f.share = longest / f.median;
 }
@@ -55,11 +57,14 @@ void check_case(const BenchCase& c, std::span<const BenchSample> samples) {
 }  // namespace
 
 double roofline_rate(const std::string& limit, const BenchCase& c, double median_s) {
-  const double amount = limit == kMemoryLimit ? c.bytes : c.flops;
-  check(limit == kMemoryLimit || limit == c.dtype, "case '{}' computes in '{}'; it cannot be the roofline of '{}'",
-        c.name, c.dtype, limit);
-  check(amount > 0, "case '{}' counts no {}; it cannot be the roofline of '{}'", c.name,
-        limit == kMemoryLimit ? "bytes" : "FLOPs", limit);
+  const bool of_bytes = limit == kMemoryLimit || limit == kHostMemoryLimit;
+  check(of_bytes || limit == c.dtype, "case '{}' computes in '{}'; it cannot be the roofline of '{}'", c.name, c.dtype,
+        limit);
+  check(c.on_device == (limit != kHostMemoryLimit), "case '{}' {} on the device; it cannot be the roofline of '{}'",
+        c.name, c.on_device ? "runs" : "does not run", limit);
+  const double amount = of_bytes ? c.bytes : c.flops;
+  check(amount > 0, "case '{}' counts no {}; it cannot be the roofline of '{}'", c.name, of_bytes ? "bytes" : "FLOPs",
+        limit);
   return per_second(amount, median_s);
 }
 
@@ -72,6 +77,7 @@ BenchFigures figures_of(const BenchCase& c, std::span<const BenchSample> samples
   }
   BenchFigures f;
   f.samples = std::int64_t(times.size());
+  hold_against(f, c, rooflines);
   if (times.empty()) return f;
   const MedianInterval interval = sample_interval(times);
   f.median = interval.median;
@@ -82,7 +88,7 @@ BenchFigures figures_of(const BenchCase& c, std::span<const BenchSample> samples
   f.byte_rate = per_second(c.bytes, f.median);
   f.item_rate = per_second(c.items, f.median);
   if (!clocks.empty()) f.sm_clock = median(clocks);
-  hold_against(f, c, rooflines);
+  f.share = f.roofline / f.median;
   return f;
 }
 
@@ -173,7 +179,7 @@ void BenchRecord::summarize(Bundle& b) const {
     indices.push_back(double(index));
     values.push_back(rates.at(limit));
   }
-  b.set_column("/derived/rooflines/limit", limits, {"1", "memory, or the dtype of products"});
+  b.set_column("/derived/rooflines/limit", limits, {"1", "memory, host_memory, or the dtype of products"});
   b.set_column("/derived/rooflines/case", indices, {"1", "row of /cases that reached the rate"});
   b.set_column("/derived/rooflines/rate", values, {"1", "byte/s of memory, FLOP/s of a dtype"});
   b.set_attribute("/derived", "interval",

@@ -29,23 +29,24 @@ inline constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 struct BenchCase {
   std::string name;       // unique in the bundle; what `mylos diff` pairs by: "7b/swiglu_forward/bf16"
   std::string component;  // forward, optimizer, data, checkpoint, harness
-  std::string dtype;      // of the operands, "bf16"; "" when that says nothing. It names the roofline of FLOPs.
+  std::string dtype{};    // of the operands, "bf16"; "" when that says nothing. It names the roofline of FLOPs.
+  // Work of the device that kernels run on (the CPU, in its variant), not of the host: decides which rooflines hold.
   bool on_device = false;
   bool warm = false;  // operands may stay in caches; otherwise they rotate or are flushed
   std::int64_t threads = 1;
   // Of one call, 0: not counted. Operands count once, so bytes are the least that memory moves.
   double flops = 0, bytes = 0, items = 0;
-  std::string item_units;   // "tokens"; "" without items
-  std::string work_source;  // where flops, bytes and items come from: "model::step_ledger, op rms_norm"
+  std::string item_units{};   // "tokens"; "" without items
+  std::string work_source{};  // where flops, bytes and items come from: "model::step_ledger, op rms_norm"
   // The check in the same process before timing: largest error and what it may be, in the units of the check; or why there is none.
   double error = kNotKnown, bound = kNotKnown;
-  std::string check;     // against what: "double on the host, 64 rows"
-  std::string no_check;  // why there is none
+  std::string check{};     // against what: "double on the host, 64 rows"
+  std::string no_check{};  // why there is none
   std::int64_t calls_per_sample = 0;
   std::int64_t warm_up_calls = 0;
   double warm_up_s = 0;
-  std::string stop;     // why sampling ended: "width", "budget" or "samples"
-  std::string skipped;  // why it was not measured; then there are no samples
+  std::string stop{};     // why sampling ended: "width", "budget" or "samples"
+  std::string skipped{};  // why it was not measured; then there are no samples
 };
 
 // One timed stretch of calls_per_sample calls. On the device clock, power, temperature and reasons are NVML's, which averages power over
@@ -72,7 +73,7 @@ struct BenchFigures {
   double share = kNotKnown;     // roofline / median; 1 is as fast as what it is held against
 };
 
-// limit ("memory" or a dtype) -> rate (byte/s or FLOP/s).
+// limit ("memory", "host_memory" or a dtype) -> rate (byte/s or FLOP/s).
 using Rooflines = std::map<std::string, double>;
 // The samples must be those of the case; without roofline and share when `rooflines` lacks what the case needs.
 BenchFigures figures_of(const BenchCase& c, std::span<const BenchSample> samples, const Rooflines& rooflines);
@@ -84,7 +85,8 @@ class BenchRecord {
   BenchRecord& operator=(const BenchRecord&) = delete;
 
   void add(const BenchCase& c, std::span<const BenchSample> samples);
-  // limit: "memory" (bytes of the case over its median) or a dtype (FLOPs over its median). The last one of a limit counts.
+  // limit: "memory" (bytes of the case over its median), "host_memory" (the same; the bytes of cases that are not on_device are held
+  // against it, and their FLOPs against nothing) or a dtype (FLOPs over the median). The last one of a limit counts.
   void roofline(const std::string& limit, const std::string& case_name);
 
   const std::vector<BenchCase>& cases() const { return cases_; }

@@ -36,7 +36,8 @@ struct BenchNumberColumn {
 
 inline constexpr BenchNumberColumn kBenchNumbers[] = {
     {"on_device", [](const BenchCase& c) { return c.on_device ? 1.0 : 0.0; },
-     [](BenchCase& c, double v) { c.on_device = v != 0; }, "1", "1: timed by events on the device, 0: on the host"},
+     [](BenchCase& c, double v) { c.on_device = v != 0; }, "1",
+     "1: work of the device that kernels run on, 0: of the host"},
     {"warm", [](const BenchCase& c) { return c.warm ? 1.0 : 0.0; }, [](BenchCase& c, double v) { c.warm = v != 0; },
      "1", "1: operands may stay in caches, 0: they come from memory"},
     {"threads", [](const BenchCase& c) { return double(c.threads); },
@@ -78,8 +79,9 @@ inline constexpr BenchFigureColumn kBenchFigures[] = {
     {"share", &BenchFigures::share, "1", "roofline over median"},
 };
 
-// Rates that cases of the run itself reached: "memory" in byte/s, a dtype in FLOP/s.
-inline constexpr const char* kMemoryLimit = "memory";
+// Rates that cases of the run itself reached, in byte/s for the two memories and in FLOP/s for a dtype.
+inline constexpr const char* kMemoryLimit = "memory";           // of the device
+inline constexpr const char* kHostMemoryLimit = "host_memory";  // for cases that do not run on the device
 double roofline_rate(const std::string& limit, const BenchCase& c, double median_s);
 
 }  // namespace mylos::measure

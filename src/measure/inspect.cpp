@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "checkpoint/isolate.hpp"
 #include "checkpoint/store.hpp"
+#include "measure/bench_record_file.hpp"
 
 namespace mylos::measure {
 
@@ -119,6 +120,9 @@ Json summary_of(const std::string& path) {
       j["datasets"][name] = describe(file, name);
     }
   }
+  const auto kind = file.attributes("/").find("kind");
+  if (kind != file.attributes("/").end() && kind->second == AttributeValue(std::string("bench")))
+    j["cases"] = bench_table(file);
   return j;
 }
 
@@ -166,6 +170,7 @@ std::string as_text(const Json& j) {
       attributes(value, "    ");
     }
   }
+  if (j.contains("cases")) out += bench_table_text(j["cases"]);
   out.pop_back();  // the caller ends the last line, as it does for the JSON
   return out;
 }

@@ -40,6 +40,11 @@ Shift compare_locations(std::span<const double> a, std::span<const double> b);
 // The same with both tau given, 1 for values that are independent by design.
 Shift compare_locations(std::span<const double> a, std::span<const double> b, double tau_a, double tau_b);
 
+// How far differences of pairs lie from 0, when each pair was measured side by side: median and 95 % interval of all means of two of them
+// (Hodges and Lehmann), p two-sided of Wilcoxon's signed ranks, both from the exact distribution; u counts means above 0, taus are 1. What both
+// of a pair share (load, heat, a clock that drifts) cancels. 1 to 200 differences; below 6 there is no interval, and p cannot be below 0.05.
+Shift compare_pairs(std::span<const double> differences);
+
 // P(U <= u) of the Mann-Whitney statistic for n and m values without ties, exact: n, m <= 30.
 double mann_whitney_cdf(int n, int m, int u);
 

@@ -189,6 +189,25 @@ TEST(Statistics, ManyValuesNeedNoTableOfPairs) {
   EXPECT_LT(s.p, 1e-6);
 }
 
+TEST(Statistics, PairsCancelWhatTheyShare) {
+  // Hollander and Wolfe, table 3.1 (depression before and after): T+ = 5 of 45, two-sided p 0.0390625, shift -0.46, interval -0.786 to -0.01.
+  const std::vector<double> before{1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30},
+      after{0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29};
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < before.size(); ++i) differences.push_back(after[i] - before[i]);
+  const Shift s = compare_pairs(differences);
+  EXPECT_EQ(s.u, 5);
+  EXPECT_NEAR(s.p, 0.0390625, 1e-12);
+  EXPECT_NEAR(s.shift, -0.46, 1e-9);
+  EXPECT_NEAR(s.low, -0.786, 1e-9);
+  EXPECT_NEAR(s.high, -0.01, 1e-9);
+  // Six pairs are the fewest that can say anything: p = 2 / 64.
+  EXPECT_NEAR(compare_pairs(std::vector<double>{1, 2, 3, 4, 5, 6}).p, 2.0 / 64, 1e-12);
+  EXPECT_TRUE(std::isinf(compare_pairs(std::vector<double>{1, 2, 3, 4, 5}).low));
+  EXPECT_EQ(compare_pairs(std::vector<double>{0, 0, 0, 0, 0, 0}).p, 1);
+  EXPECT_CONTAINS(error_of([] { compare_pairs({}); }), "0 pairs");
+}
+
 TEST(Statistics, HolmAdjustsInOrder) {
   // Holm (1979): the smallest times n, the next times n - 1, never falling.
   const std::vector<double> adjusted = holm(std::vector<double>{0.01, 0.04, 0.03, 0.005});
