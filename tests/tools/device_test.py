@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from mylos_device import plan  # noqa: E402
+from mylos_device import plan, tokens as token_files  # noqa: E402
 
 MYLOS, BUILD = os.environ["MYLOS"], os.environ["MYLOS_BUILD"]
 CONFIG = """
@@ -136,7 +136,7 @@ class Device(unittest.TestCase):
         import numpy as np
 
         def tokens(**about):
-            plan.write_tokens(self.folder / "t.bin", **({"vocab": 100, "count": 10_000, "order": "uniform", "seed": 1} | about))
+            token_files.write_tokens(self.folder / "t.bin", **({"vocab": 100, "count": 10_000, "order": "uniform", "seed": 1} | about))
             return np.fromfile(self.folder / "t.bin", np.uint32)
 
         self.assertEqual(tokens().max(), 99)

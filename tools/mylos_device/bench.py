@@ -16,11 +16,15 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from .errors import PlanError
 from .interrupt import Interrupts
-from .plan import Plan, PlanError, Row, load, write_text_tokens, write_tokens
+from .plan import Plan, Row, load
+from .progress import Progress, say
+from .tokens import write_text_tokens, write_tokens
 
 INTERRUPTED = 130  # exit status, as shells give it for Ctrl-C
 
@@ -32,10 +36,14 @@ class Place:
     mylos: Path
     source: Path
     libraries: Path | None
+    bench: Path  # mylos-bench, which need not be there
 
     @staticmethod
     def of(pack: Path | None, build: Path | None, source: Path) -> "Place":
-        place = Place(pack / "bin/mylos", pack / "source", pack / "lib") if pack else Place(build / "src/cli/mylos", source, None)
+        if pack:
+            place = Place(pack / "bin/mylos", pack / "source", pack / "lib", pack / "bin/mylos-bench")
+        else:
+            place = Place(build / "src/cli/mylos", source, None, build / "benchmarks/mylos-bench")
         if not place.mylos.is_file():
             remedy = "`tools/device pack BUILD DEST` makes it" if pack else f"build it with: ninja -C {build} src/cli/mylos"
             raise PlanError(f"there is no {place.mylos}; {remedy}")
@@ -48,6 +56,10 @@ class Options:
     cache: str = ""
     python: str = sys.executable
     budget_s: float = 0  # 0: no bound
+    launcher: tuple = ()  # before the command of each mylos row
+    refuse: Callable = lambda row: ""  # why a row cannot run here; empty: it can
+    mark: Callable = lambda row: {}  # more of what its outcome says
+    estimates: dict = field(default_factory=dict)  # seconds that rows took before, by name
 
     def __post_init__(self):
         if not 0 <= self.budget_s < math.inf:
@@ -61,6 +73,7 @@ class Bench:
         self.place, self.plan, self.options, self.interrupts = place, plan, options, interrupts
         self.begin = time.monotonic()
         self.outcomes = []
+        self.progress = Progress([(row.name, options.estimates.get(row.name), row.limit_s) for row in plan.rows])
         self.interrupted = False
         try:
             for folder in ("logs", "tokens"):
@@ -79,6 +92,13 @@ class Bench:
     def filled(self, text: str) -> str:
         """The text with the paths that its placeholders stand for."""
 
+        if "{data}" in text:
+            data = os.environ.get("MYLOS_DATA", "")
+            if not data or not Path(data).exists():
+                what = f"MYLOS_DATA is {data!r}, and nothing is there" if data else "MYLOS_DATA is not set"
+                raise PlanError(f"it reads token files of yours, and {what}; set it to what `mylos tokenize --out` named")
+            text = text.replace("{data}", data)
+
         def file(match):
             kind, name = match.groups()
             if kind == "weights":
@@ -95,19 +115,28 @@ class Bench:
 
         return re.sub(r"\{(tokens|weights)\.([\w-]+)\}", file, text)
 
+    def config_of(self, row: Row) -> Path:
+        beside = self.plan.folder / row.config
+        return beside if beside.is_file() else self.place.source / row.config
+
     def command(self, row: Row) -> list:
+        arguments = [self.filled(text).replace("{out}", str(self.path(row.name, ""))) for text in row.arguments]
         if row.peer:
             program = self.place.source / f"benchmarks/peers/{row.peer}.py"
-            return [self.options.python, str(program), *map(self.filled, row.arguments), "--json", str(self.path(row.name, ".json"))]
+            return [self.options.python, str(program), *arguments, "--json", str(self.path(row.name, ".json"))]
+        if row.bench:
+            return [str(self.place.bench), row.bench, *arguments, "--bundle", str(self.path(row.name, ".h5"))]
         own = {"output.bundle": str(self.path(row.name, ".h5")), "output.progress": "lines"}
         own |= {"train.products": self.options.cache} if self.options.cache else {}
         overrides = [*map(self.filled, row.overrides), *(f"{key}={json.dumps(value)}" for key, value in own.items())]
-        return [str(self.place.mylos), "train", str(self.place.source / row.config), *("--" + text for text in overrides)]
+        overrides = ["--" + text for text in overrides]
+        return [*self.options.launcher, str(self.place.mylos), "train", str(self.config_of(row)), *overrides, *arguments]
 
     def run(self, row: Row) -> dict:
         left = self.options.budget_s - (time.monotonic() - self.begin) if self.options.budget_s else row.limit_s
         log = self.path(f"logs/{row.name}", ".log")
         outcome = {"row": row.name, "call": self.options.call, "log": str(log.relative_to(self.options.out))}
+        outcome |= self.options.mark(row)
         if self.interrupted:
             return outcome | {"status": "skipped", "reason": "the call was interrupted", "seconds": 0}
         if left < min(10, row.limit_s):
@@ -116,8 +145,12 @@ class Bench:
         limit = min(row.limit_s, left)
         command = []
         try:
+            reason = self.options.refuse(row)
+            if reason:
+                return outcome | {"status": "refused", "reason": reason, "seconds": 0}
             command = self.command(row)
-            status, reason = self.finish(command, self.peer_environment if row.peer else self.environment, log, limit)
+            environment = self.peer_environment if row.peer else self.environment
+            status, reason = self.finish(command, environment, log, limit)
         except KeyboardInterrupt:
             self.interrupted = True
             status, reason = "failed", "interrupted"
@@ -134,7 +167,7 @@ class Bench:
             try:
                 with self.interrupts.held():
                     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-                code = process.wait(limit)
+                code = self.progress.wait(process, log, limit)
             except subprocess.TimeoutExpired:
                 kill_group(process)
                 return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
@@ -146,6 +179,7 @@ class Bench:
 
     def run_all(self) -> None:
         for row in self.plan.rows:
+            self.progress.begin(row.name)
             outcome = self.run(row)
             try:
                 with self.interrupts.held():
@@ -156,13 +190,7 @@ class Bench:
     def note(self, outcome: dict) -> None:
         self.outcomes.append(outcome)
         (self.options.out / f"{self.options.call}.rows.json").write_text(json.dumps(self.outcomes, indent=1) + "\n")
-        say(f"{outcome['row']}: {outcome['status']} in {outcome['seconds']:.0f} s{'; ' if outcome['reason'] else ''}{outcome['reason']}")
-
-
-def say(text: str = "", file=None) -> None:
-    """Prints, and goes on without a reader: results count more than a terminal that has hung up."""
-    with contextlib.suppress(OSError):
-        print(text, file=file or sys.stdout, flush=True)
+        self.progress.end(outcome)
 
 
 def kill_group(process: subprocess.Popen) -> None:
@@ -218,18 +246,26 @@ def table(out: Path, call: str) -> None:
         say(what, sys.stderr)
 
 
-def bench(place: Place, plan_path: Path, only: str, options: Options) -> int:
-    plan = load(plan_path, only, place.source / "benchmarks/peers")
+def measure(plan: Plan, place: Place, options: Options) -> tuple[list, bool]:
+    """Runs the rows and shows their table; outcomes, and whether an interrupt ended it."""
     with Interrupts() as interrupts:
         run = Bench(place, plan, options, interrupts)
         say(f"call {options.call}: {len(plan.rows)} rows into {options.out}")
         run.run_all()
-        outcomes = run.outcomes
         to_bundles(options.out)
         say()
         table(options.out, options.call)
-    failed = [o for o in outcomes if o["status"] != "ok"]
-    for o in failed:
+    return run.outcomes, run.interrupted
+
+
+def summary(outcomes: list) -> None:
+    bad = [o for o in outcomes if o["status"] != "ok"]
+    for o in bad:
         say(f"{o['row']}: {o['status']}: {o['reason']}")
-    say(f"{len(outcomes) - len(failed)} rows measured, {len(failed)} not")
-    return INTERRUPTED if run.interrupted else 1 if failed else 0
+    say(f"{len(outcomes) - len(bad)} rows measured, {len(bad)} not")
+
+
+def bench(place: Place, plan_path: Path, only: str, options: Options) -> int:
+    outcomes, interrupted = measure(load(plan_path, only, place.source / "benchmarks/peers"), place, options)
+    summary(outcomes)
+    return INTERRUPTED if interrupted else 1 if any(o["status"] != "ok" for o in outcomes) else 0

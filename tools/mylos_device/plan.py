@@ -1,5 +1,7 @@
 """A plan of rows to measure, one TOML file, and the commands it means.
 
+  title = "what is measured"          # campaigns: the report's first line
+  gpus = 1                            # GPUs that a row needs which says nothing itself; 0: it runs on a CPU, too
   limit_s = 100                       # most seconds of a row that says nothing itself
   [tokens.NAME]                       # a file of random tokens (u32) that rows name as {tokens.NAME}
   vocab = 128256
@@ -8,30 +10,40 @@
                                       # of Python's standard library, under a BPE tokenizer of `vocab` words made from it
   document = 64                       # documents of so many tokens on average, the last of which is the end token, vocab - 1
   lengths = "equal"                   # or "lognormal", sigma of the log 1; not for text
+  [scale.cpu-smoke]                   # rows that --scale cpu-smoke chooses
+  rows = "^cpu-"                      # regular expression on their names
+  budget_s = 240                      # most seconds of the call; default: no bound
   [[row]]
   name = "mylos-none-4x2"             # unique; names the bundle
-  config = "configs/x.toml"           # a mylos run: relative to the plan's tree, with
-  set = ["train.batch=4"]             # overrides
+  config = "configs/x.toml"           # a mylos run: relative to the plan's tree, or beside the plan, with
+  set = ["train.batch=4"]             # overrides, and
+  arguments = ["--profile"]           # further options
+  gpus = 8                            # of this row, on
+  nodes = 2                           # machines
+  repeats = 3                         # rows NAME-r1, NAME-r2, NAME-r3
+  [row.sweep]                         # a row for each combination, named after the values: NAME-none-exact
+  "train.recompute" = ["none", "full"]
+  state = {exact = ['optimizer.master="exact"'], bf16 = []}  # an axis of overrides by label
   [[row]]
   name = "pytorch"
   peer = "gpu_llama"                  # a program of benchmarks/peers, with
   arguments = ["--preset", "7b"]
+  [[row]]
+  name = "attention"
+  bench = "attention/"                # cases of mylos-bench by a pattern, with arguments
 
-{weights.ROW} in a value stands for the weights that the earlier row ROW has written.
+{weights.ROW} in a value stands for the weights that the earlier row ROW has written, {out} for the path of the row's files without
+their suffix, {data} for what the environment variable MYLOS_DATA names: token files that the user brings.
 """
 
 import math
 import re
-import subprocess
-import sysconfig
-import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
-class PlanError(Exception):
-    """What is wrong with a plan, for the user."""
+from . import sweep
+from .errors import PlanError
 
 
 @dataclass
@@ -42,26 +54,39 @@ class Row:
     overrides: list = field(default_factory=list)
     peer: str = ""
     arguments: list = field(default_factory=list)
+    bench: str = ""
+    gpus: int = 1
+    nodes: int = 1
 
     def values(self):
         return [*self.overrides, *self.arguments]
 
 
 @dataclass
+class Scale:
+    rows: str
+    budget_s: float = 0
+
+
+@dataclass
 class Plan:
     rows: list
     tokens: dict  # name -> arguments of write_tokens
+    folder: Path  # of the file
+    title: str = ""
+    scales: dict = field(default_factory=dict)
 
 
-KEYS = {"name", "limit_s", "config", "set", "peer", "arguments"}
-TOP_KEYS = {"limit_s", "tokens", "row"}
+KINDS = ("config", "peer", "bench")
+KEYS = {"name", "limit_s", "set", "arguments", "gpus", "nodes", "repeats", "sweep", *KINDS}
+TOP_KEYS = {"title", "gpus", "limit_s", "tokens", "scale", "row"}
 PEERS = Path(__file__).resolve().parents[2] / "benchmarks/peers"
 
 
-def _limit(value, path, where):
+def _limit(value, path, where, key="limit_s"):
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0 < value < math.inf:
-        raise PlanError(f"{path}: {where} has limit_s = {value!r}; it must be a finite number of seconds above 0")
+        raise PlanError(f"{path}: {where} has {key} = {value!r}; it must be a finite number of seconds above 0")
     return value
 
 
@@ -80,25 +105,49 @@ def _peer(peer, path, name, peers):
     return peer
 
 
-def _row(entry, default_limit, path, peers):
+def _whole(entry, key, default, least, path, where):
+    value = entry.get(key, default)
+    if type(value) is not int or not least <= value <= 100_000:
+        raise PlanError(f"{path}: {where} has {key} = {value!r}; it must be a whole number from {least} to 100000")
+    return value
+
+
+def _row(entry, defaults, path, peers):
     name = entry.get("name", "")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         raise PlanError(f"{path}: a row's name is {name!r}; it needs 1 to 100 of letters, digits, '-' and '_', '-' and '_' not first")
     odd = sorted(set(entry) - KEYS)
     if odd:
         raise PlanError(f"{path}: row '{name}' has the key {odd[0]!r}; known are {', '.join(sorted(KEYS))}")
-    if ("config" in entry) == ("peer" in entry):
-        raise PlanError(f"{path}: row '{name}' needs either config (a mylos run) or peer")
-    if ("set" in entry and "peer" in entry) or ("arguments" in entry and "config" in entry):
-        raise PlanError(f"{path}: row '{name}': set belongs to config, arguments to peer")
-    limit = _limit(entry.get("limit_s", default_limit), path, f"row '{name}'")
-    overrides, arguments = (_texts(entry, key, path, name) for key in ("set", "arguments"))
+    if sum(kind in entry for kind in KINDS) != 1:
+        raise PlanError(f"{path}: row '{name}' needs either config (a mylos run), peer or bench")
+    if "set" in entry and "config" not in entry:
+        raise PlanError(f"{path}: row '{name}': set belongs to config; of peers and benchmarks there are arguments")
+    where = f"row '{name}'"
+    row = Row(name, _limit(entry.get("limit_s", defaults["limit_s"]), path, where), gpus=_whole(entry, "gpus", defaults["gpus"], 0, path, where),
+              nodes=_whole(entry, "nodes", 1, 1, path, where))  # fmt: skip
+    row.overrides, row.arguments = (_texts(entry, key, path, name) for key in ("set", "arguments"))
     if "peer" in entry:
-        return Row(name, limit, peer=_peer(entry["peer"], path, name, peers), arguments=arguments)
-    config = entry["config"]
-    if not isinstance(config, str) or not config:
-        raise PlanError(f"{path}: row '{name}' has config = {config!r}; it must be the path of a configuration")
-    return Row(name, limit, config=config, overrides=overrides)
+        row.peer = _peer(entry["peer"], path, name, peers)
+        return row
+    kind = "config" if "config" in entry else "bench"
+    if not isinstance(entry[kind], str) or not entry[kind]:
+        what = "the path of a configuration" if kind == "config" else "a pattern of cases"
+        raise PlanError(f"{path}: row '{name}' has {kind} = {entry[kind]!r}; it must be {what}")
+    setattr(row, kind, entry[kind])
+    return row
+
+
+def _scale(name, entry, path):
+    rows = entry.get("rows") if isinstance(entry, dict) else None
+    odd = sorted(set(entry) - {"rows", "budget_s"}) if isinstance(entry, dict) else []
+    if odd or not isinstance(rows, str):
+        raise PlanError(f"{path}: scale {name!r} is {entry!r}; it needs rows, a regular expression on names, and may have budget_s")
+    try:
+        re.compile(rows)
+    except re.error as error:
+        raise PlanError(f"{path}: scale {name!r} has rows = {rows!r}, which is no regular expression: {error}") from error
+    return Scale(rows, _limit(entry["budget_s"], path, f"scale '{name}'", "budget_s") if "budget_s" in entry else 0)
 
 
 def _tokens(name, entry, path):
@@ -126,23 +175,28 @@ def _read(path):
     odd = sorted(set(toml) - TOP_KEYS)
     if odd:
         raise PlanError(f"{path}: there is the key {odd[0]!r}; known are {', '.join(sorted(TOP_KEYS))}")
-    rows, tokens = toml.get("row", []), toml.get("tokens", {})
+    rows, tokens, scales = toml.get("row", []), toml.get("tokens", {}), toml.get("scale", {})
     if not isinstance(rows, list) or not all(isinstance(entry, dict) for entry in rows):
         raise PlanError(f"{path}: row is not a list of tables; each row begins with [[row]]")
     if not isinstance(tokens, dict) or not all(isinstance(entry, dict) for entry in tokens.values()):
         raise PlanError(f"{path}: tokens is not a table of tables; each begins with [tokens.NAME]")
-    return _limit(toml.get("limit_s", 100), path, "the plan"), rows, tokens
+    if not isinstance(scales, dict) or not isinstance(toml.get("title", ""), str):
+        raise PlanError(f"{path}: title must be a text, and scale a table of tables; each begins with [scale.NAME]")
+    toml["limit_s"] = _limit(toml.get("limit_s", 100), path, "the plan")
+    toml["gpus"] = _whole(toml, "gpus", 1, 0, path, "the plan")
+    return toml, rows, tokens, scales
 
 
-def load(path: Path, only: str = "", peers: Path = PEERS) -> Plan:
+def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Plan:
     """Every key and type is checked before a row runs; `peers` is the folder of the programs that rows may name."""
     try:
         pattern = re.compile(only)
     except re.error as error:
         raise PlanError(f"--only {only!r} is no regular expression: {error}") from error
-    default_limit, row_entries, token_entries = _read(path)
-    rows = [_row(entry, default_limit, path, peers) for entry in row_entries]
+    toml, row_entries, token_entries, scale_entries = _read(path)
+    rows = [_row(entry, toml, path, peers) for entry in sweep.expanded(row_entries, path)]
     tokens = {name: _tokens(name, entry, path) for name, entry in token_entries.items()}
+    scales = {name: _scale(name, entry, path) for name, entry in scale_entries.items()}
     seen = set()
     for row in rows:
         if row.name in seen:
@@ -151,10 +205,12 @@ def load(path: Path, only: str = "", peers: Path = PEERS) -> Plan:
             if name not in {"tokens": tokens, "weights": seen}.get(kind, ()):
                 raise PlanError(f"{path}: row '{row.name}' names {{{kind}.{name}}}, and there is no such before it")
         seen.add(row.name)
-    chosen = [row for row in rows if pattern.search(row.name)]
+    if scale and scale not in scales:
+        raise PlanError(f"{path}: there is no scale '{scale}'; scales: {', '.join(scales) or 'none'}")
+    chosen = [row for row in rows if pattern.search(row.name) and (not scale or re.search(scales[scale].rows, row.name))]
     if not chosen:
-        raise PlanError(f"{path}: no row matches {only!r}; rows: {', '.join(row.name for row in rows)}")
-    return Plan(with_needed(rows, chosen), tokens)
+        raise PlanError(f"{path}: no row matches {only!r}{f' in scale {scale!r}' if scale else ''}; rows: {', '.join(row.name for row in rows)}")
+    return Plan(with_needed(rows, chosen), tokens, path.resolve().parent, toml.get("title", ""), scales)
 
 
 def with_needed(rows, chosen):
@@ -164,68 +220,3 @@ def with_needed(rows, chosen):
         if row.name in names:
             names |= set(re.findall(r"\{weights\.([\w-]+)\}", " ".join(row.values())))
     return [row for row in rows if row.name in names]
-
-
-def write_text_tokens(path: Path, mylos: Path, environment: dict, vocab: int, count: int) -> None:
-    """The first `count` tokens of the standard library, file after file in the order of their names."""
-    import numpy as np
-
-    files, size = [], 0
-    for file in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
-        if not {"site-packages", "dist-packages", "test", "tests"} & set(file.parts) and size < 8 * count:
-            files.append(file)
-            size += file.stat().st_size
-    with tempfile.TemporaryDirectory() as folder:
-        command = [mylos, "tokenize", *files, "--out", f"{folder}/tokens", "--tokenizer", f"train:{vocab}", "--validation-fraction", "0"]
-        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise PlanError(f"tokens of text cannot be made: {(done.stderr or done.stdout).strip()[-300:]}")
-        parts = [np.fromfile(part, np.uint16) for part in sorted(Path(folder).glob("tokens/train-*.bin"))]
-    tokens = np.concatenate(parts).astype(np.uint32)
-    if len(tokens) < count:
-        raise PlanError(f"the standard library has {len(tokens)} tokens, {count} are wanted; ask for fewer")
-    tokens[:count].tofile(path)
-
-
-def write_tokens(path: Path, vocab: int, count: int, order: str, seed: int, document: int = 0, lengths: str = "equal") -> None:
-    """The same tokens for the same numbers. Of documents each ends with the token vocab - 1, which is nowhere else."""
-    import numpy as np
-
-    random = np.random.Generator(np.random.PCG64(seed))
-    tokens = (chain_of if order == "chain" else uniform)(random, vocab - 1 if document else vocab, count)
-    if document:
-        ends = np.cumsum(document_lengths(random, count, document, lengths)) - 1
-        tokens[ends[ends < count]] = vocab - 1
-    tokens.tofile(path)
-
-
-def uniform(random, vocab: int, count: int):
-    return random.integers(0, vocab, count, dtype="uint32")
-
-
-def document_lengths(random, count: int, mean: int, lengths: str):
-    """Enough documents for `count` tokens."""
-    import numpy as np
-
-    if lengths == "equal":
-        return np.full(count // mean + 1, mean)
-    drawn = np.zeros(0, np.int64)
-    while drawn.sum() < count:
-        more = random.lognormal(math.log(mean) - 0.5, 1.0, count // mean + 1)
-        drawn = np.concatenate([drawn, np.maximum(1, np.rint(more)).astype(np.int64)])
-    return drawn
-
-
-def chain_of(random, vocab: int, count: int):
-    """Tokens of Zipf's frequencies, of which four in five follow from the one before."""
-    import numpy as np
-
-    weights = 1 / np.arange(1, vocab + 1)
-    fresh = random.choice(vocab, count, p=weights / weights.sum())
-    follower, follows = random.choice(vocab, vocab, p=weights / weights.sum()), random.random(count) < 0.8
-    tokens = np.empty(count, np.uint32)
-    last = 0
-    for i in range(count):
-        last = follower[last] if follows[i] else fresh[i]
-        tokens[i] = last
-    return tokens

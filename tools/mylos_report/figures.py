@@ -39,10 +39,11 @@ def rolling(values, width, reduce=np.nanmedian):
     return reduce(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
 
 
-def _save(figure, folder, name):
+def _save(figure, folder, name, note=""):
+    """`note` is kept in the file: what the figure was drawn of."""
     figure.tight_layout()
     # Without the version and date, equal data give equal files.
-    figure.savefig(folder / name, metadata={"Software": None})
+    figure.savefig(folder / name, metadata={"Software": None} | ({"Comment": note} if note else {}))
     plt.close(figure)
     return name
 
@@ -176,7 +177,7 @@ def optimization(steps, folder):
         return _save(figure, folder, "optimization.png")
 
 
-def share_of_limit(rows, folder):
+def share_of_limit(rows, folder, note=""):
     """Speed of each row as a part of the limit of its call; rows without a limit are left out."""
     shown = [r for r in rows if r["ratio_limit"] is not None]
     if not shown:
@@ -201,10 +202,10 @@ def share_of_limit(rows, folder):
         axes.set_xlim(0, max(112, 1.12 * max(values)))
         axes.set_xlabel("% of the limit: products and attention alone, same call")
         axes.set_title("Tokens/s as a part of the limit")
-        return _save(figure, folder, "share_of_limit.png")
+        return _save(figure, folder, "share_of_limit.png", note)
 
 
-def parity(pairs, rows, folder):
+def parity(pairs, rows, folder, note=""):
     """Losses of mylos and of a peer from the same weights on the same tokens, and how far they are apart."""
     losses = {r["file"]: r["losses"] for r in rows}
     if not pairs:
@@ -223,7 +224,7 @@ def parity(pairs, rows, folder):
         upper.set(ylabel="loss, nat/token", title="The same weights and tokens")
         upper.legend(frameon=False)
         lower.set(xlabel="optimizer step", ylabel="apart")
-        return _save(figure, folder, "parity.png")
+        return _save(figure, folder, "parity.png", note)
 
 
 def _row_label(row):

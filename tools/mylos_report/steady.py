@@ -54,9 +54,11 @@ def in_window(gpu, ends, durations, first, end):
 
 
 def energy_per_token(gpu, ends, durations, tokens, first, end):
-    """J over the steps [first, end), from cumulative energy between samples; None when fewer than two samples lie there."""
-    begin, last = span(ends, durations, first, end)
-    if np.count_nonzero(in_window(gpu, ends, durations, first, end)) < 2 or gpu["time"][0] > begin:
+    """J a token over the steps [first, end), from cumulative energy between samples; steps that no two samples enclose count neither with
+    energy nor with tokens. None when fewer than two samples lie there."""
+    if np.count_nonzero(in_window(gpu, ends, durations, first, end)) < 2:
         return None
-    used = np.interp([begin, last], gpu["time"], gpu["energy"])
-    return float(used[1] - used[0]) / float(np.sum(tokens[first:end]))
+    begins, ends = (ends - durations)[first:end], ends[first:end]
+    inside = (begins >= gpu["time"][0]) & (ends <= gpu["time"][-1])
+    used = np.interp(ends, gpu["time"], gpu["energy"]) - np.interp(begins, gpu["time"], gpu["energy"])
+    return float(used[inside].sum()) / float(tokens[first:end][inside].sum()) if inside.any() else None

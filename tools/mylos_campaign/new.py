@@ -1,0 +1,31 @@
+"""`campaign new`: a folder from tools/mylos_campaign/template that keeps the convention as it is, with its name put in."""
+
+import pathlib
+import re
+
+from mylos_device.errors import PlanError
+
+from .folder import ROOT
+
+TEMPLATE = pathlib.Path(__file__).resolve().parent / "template"
+NAME = "@NAME@"
+
+
+def make(text):
+    folder = pathlib.Path(text) if "/" in text else ROOT / "campaigns" / text
+    name = folder.name
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name):
+        raise PlanError(f"'{name}' is no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
+    if folder.exists():
+        raise PlanError(f"'{folder}' is there already; take another name")
+    if not folder.resolve().parent.is_dir():
+        raise PlanError(f"there is no folder '{folder.resolve().parent}' to make '{name}' in")
+    folder.mkdir()
+    for source in sorted(TEMPLATE.iterdir()):
+        target = folder / source.name.replace("NAME", name)
+        target.write_text(source.read_text(encoding="utf-8").replace(NAME, name), encoding="utf-8")
+        target.chmod(0o755 if target.suffix == ".sh" else 0o644)
+    shown = name if folder.resolve().parent == ROOT / "campaigns" else folder
+    print(f"{folder}: change campaign.toml and small.toml, then `mylos campaign run {shown} --scale cpu-smoke`")
+    print("docs/campaigns.md says what each file is for")
+    return 0

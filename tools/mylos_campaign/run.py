@@ -1,0 +1,150 @@
+"""`campaign run`: the rows that are not done yet, in one call; then their report.
+
+Finished rows are left as they are and failed ones keep their reason (history.py); what this machine cannot do is refused (machine.py).
+Exit status: 0 when no row failed and one was or had been measured, 1 otherwise, 130 after an interrupt.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mylos_device import bench
+from mylos_device.errors import PlanError
+from mylos_device.progress import say
+
+from . import history, machine, slurm
+from .folder import ROOT, environment
+
+KEPT_BYTES = 16 << 20
+
+
+def place_of(build):
+    """Where mylos is: --build, the one that $MYLOS names (`mylos campaign` does), a pack around this tree, or a build folder in it."""
+    if build:
+        return bench.Place.of(None, Path(build).resolve(), ROOT)
+    started = os.environ.get("MYLOS")
+    if started:
+        program = Path(started).resolve()
+        if (program.parent.parent / "source/tools/campaign").is_file():
+            return bench.Place.of(program.parent.parent, None, ROOT)
+        if len(program.parents) > 2 and program == program.parents[2] / "src/cli/mylos":
+            return bench.Place.of(None, program.parents[2], ROOT)
+        raise PlanError(f"MYLOS is '{started}', which lies in no build folder and no pack; name a build folder with --build")
+    if (ROOT.parent / "bin/mylos").is_file() and ROOT.name == "source":
+        return bench.Place.of(ROOT.parent, None, ROOT)
+    order = ("build-cuda", "build") if shutil.which("nvidia-smi") else ("build", "build-cuda")
+    for name in order:
+        if (ROOT / name / "src/cli/mylos").is_file():
+            return bench.Place.of(None, ROOT / name, ROOT)
+    raise PlanError(f"there is no mylos in {ROOT / 'build'} or {ROOT / 'build-cuda'}; build it (docs/build.md) or name a build folder with --build")
+
+
+def config_of(campaign, row):
+    if not row.config:
+        return None
+    beside = campaign.folder / row.config
+    return beside if beside.is_file() else ROOT / row.config
+
+
+def split(campaign, plan, out, arguments):
+    """Rows to run, and (row, state, outcome) of the others."""
+    latest, seconds = history.read(out)
+    to_run, others = [], []
+    for row in plan.rows:
+        key = history.definition(row, config_of(campaign, row))
+        state, outcome = history.state(row, key, latest, out)
+        if state == "done" and not arguments.again or state == "failed" and not (arguments.retry or arguments.again):
+            others.append((row, state, outcome))
+        else:
+            to_run.append(row)
+    return to_run, others, seconds
+
+
+def needed_weights(rows, plan):
+    """Rows done in an earlier call, whose weights are of that call, run again when a row to run starts from them."""
+    from mylos_device.plan import with_needed
+
+    return with_needed(plan.rows, rows) if rows else []
+
+
+def launcher(ranks, has_mpi):
+    if not ranks:
+        return ()
+    if ranks > 1 and not has_mpi:
+        raise PlanError(f"--mpirun {ranks}: this mylos runs as 1 process (`mylos version`: it has no MPI); give 1 or leave it out")
+    if not shutil.which("mpirun"):
+        raise PlanError(f"--mpirun {ranks}: there is no mpirun on PATH; load an MPI or leave it out")
+    return ("mpirun", "-n", str(ranks))
+
+
+def keep(campaign, out, call):
+    """Copies the call's bundles and its outcomes, without their commands, into the campaign."""
+    campaign.kept.mkdir(exist_ok=True)
+    copied = 0
+    for path in sorted(out.glob(f"*.{call}.h5")):
+        if path.stat().st_size > KEPT_BYTES:
+            say(f"not kept: {path.name} has {path.stat().st_size / 2**20:.1f} MiB; a kept bundle has at most {KEPT_BYTES >> 20}", sys.stderr)
+            continue
+        shutil.copy2(path, campaign.kept / path.name)
+        copied += 1
+    outcomes = json.loads((out / f"{call}.rows.json").read_text())
+    short = [{key: value for key, value in o.items() if key not in ("command", "log")} for o in outcomes]
+    (campaign.kept / f"{call}.rows.json").write_text(json.dumps(short, indent=1) + "\n")
+    say(f"kept {copied} bundles in {campaign.kept}; they are part of the tree once committed")
+
+
+def report(campaign, out=None, check=False):
+    more = ["--results", str(out)] if out else ["--check"] if check else []
+    return subprocess.run([sys.executable, str(campaign.folder / "report.py"), *more], env=environment(), check=False).returncode
+
+
+def run(campaign, arguments, python):
+    plan = campaign.plan(arguments.only, arguments.scale)
+    budget = arguments.budget or (plan.scales[arguments.scale].budget_s if arguments.scale else 0)
+    if arguments.sbatch:
+        return sbatch(campaign, plan, arguments, budget)
+    out = campaign.out(arguments.out)
+    place = place_of(arguments.build)
+    to_run, others, seconds = split(campaign, plan, out, arguments)
+    for row, state, outcome in others:
+        say(f"{row.name}: {state} in call {outcome['call']}{'; ' if outcome['reason'] else ''}{outcome['reason']}")
+    plan.rows = needed_weights(to_run, plan)
+    if not plan.rows:
+        say("nothing left to run; --again measures finished rows once more, --retry the failed ones")
+        failed = any(state == "failed" for _, state, _ in others)
+        return report(campaign, out) or int(failed)
+    programs = environment()
+    if place.libraries:
+        programs |= {"LD_LIBRARY_PATH": f"{place.libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+    here = machine.look(place.mylos, programs, arguments.mpirun or 1)
+    cache = str(Path(arguments.cache).resolve()) if arguments.cache else ""
+    python = arguments.python or python or shutil.which("python3") or sys.executable
+    options = bench.Options(
+        out, cache, python, budget, launcher(arguments.mpirun, here.has_mpi), estimates=seconds,
+        refuse=lambda row: machine.refusal(row, here, place, python, config_of(campaign, row), programs),
+        mark=lambda row: {"definition": history.definition(row, config_of(campaign, row))},
+    )  # fmt: skip
+    outcomes, interrupted = bench.measure(plan, place, options)
+    bench.summary(outcomes)
+    if arguments.keep:
+        keep(campaign, out, options.call)
+    reported = report(campaign, out)
+    if interrupted:
+        return bench.INTERRUPTED
+    measured = any(o["status"] == "ok" for o in outcomes) or any(state == "done" for _, state, _ in others)
+    failed = any(o["status"] in ("failed", "skipped") for o in outcomes) or any(state == "failed" for _, state, _ in others)
+    return 1 if failed or reported or not measured else 0
+
+
+def sbatch(campaign, plan, arguments, budget):
+    more = []
+    for name in ("scale", "only", "budget", "out", "cache", "python", "mpirun", "build"):
+        value = getattr(arguments, name)
+        more += [f"--{name}", str(Path(value).resolve()) if name in ("out", "cache", "build") else str(value)] if value else []
+    more += [f"--{name}" for name in ("keep", "again", "retry") if getattr(arguments, name)]
+    text = slurm.script(campaign, plan, more, budget)
+    print(text, end="")
+    return slurm.submit(text) if arguments.submit else 0
