@@ -66,7 +66,7 @@ def cases(sizes: Sizes):
 
         return [call]
 
-    yield Case("data/packing", "loop", "data", "u16", packing, "u16 tokens read", bytes=2.0 * rows * row, items=float(rows * row), item_units="tokens",
+    yield Case("data/packing/concat/S512", "loop", "data", "u16", packing, "u16 tokens read", bytes=2.0 * rows * row, items=float(rows * row), item_units="tokens",
                host=True, least=5)
-    yield Case("data/mapped_iteration", "numpy", "data", "u16", iteration, "u16 tokens read", bytes=2.0 * samples * row, items=float(samples * row),
+    yield Case("data/mapped/S512", "numpy", "data", "u16", iteration, "u16 tokens read", bytes=2.0 * samples * row, items=float(samples * row),
                item_units="tokens", host=True, least=5)

@@ -44,6 +44,12 @@ Layout layout(std::int64_t rows, std::int64_t columns, DType dtype, std::int64_t
   return Layout(x);
 }
 
+void repeat(const Layout& x, std::int64_t count, std::int64_t step) {
+  const auto times = std::int32_t(count);
+  MYLOS_LT(cublasLtMatrixLayoutSetAttribute(x.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &times, sizeof times));
+  MYLOS_LT(cublasLtMatrixLayoutSetAttribute(x.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step));
+}
+
 template <class T>
 void set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t attribute, T value) {
   MYLOS_LT(cublasLtMatmulDescSetAttribute(d, attribute, &value, sizeof value));
@@ -75,7 +81,8 @@ struct LtProduct::Impl {
   Layout a, b, c, z;
 };
 
-LtProduct::LtProduct(const ProductShape& s, std::int64_t workspace_bytes) : impl_(std::make_unique<Impl>()) {
+LtProduct::LtProduct(const ProductShape& s, std::int64_t workspace_bytes, const Batch& batch)
+    : impl_(std::make_unique<Impl>()) {
   Impl& r = *impl_;
   r.shape = s;
   r.workspace_bytes = workspace_bytes;
@@ -90,6 +97,11 @@ LtProduct::LtProduct(const ProductShape& s, std::int64_t workspace_bytes) : impl
   r.a = s.transpose_a ? layout(s.l, s.m, s.in, s.stride[kA]) : layout(s.m, s.l, s.in, s.stride[kA]);
   r.c = layout(s.m, s.n, s.out, s.stride[kC]);
   r.z = layout(s.m, s.n, s.out, s.stride[kZ]);
+  if (batch.count == 1) return;
+  repeat(r.a, batch.count, batch.a);
+  repeat(r.b, batch.count, batch.b);
+  repeat(r.c, batch.count, batch.c);
+  repeat(r.z, batch.count, batch.z);
 }
 
 LtProduct::~LtProduct() = default;

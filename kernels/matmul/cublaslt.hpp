@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/matmul/batched.hpp"
 #include "kernels/matmul/providers.hpp"
 #include "kernels/matmul/tuning.hpp"
 
@@ -16,7 +17,7 @@ namespace mylos::kernels::detail {
 
 class LtProduct {
  public:
-  LtProduct(const ProductShape& shape, std::int64_t workspace_bytes);
+  LtProduct(const ProductShape& shape, std::int64_t workspace_bytes, const Batch& batch = {});
   ~LtProduct();
   LtProduct(LtProduct&&) noexcept;
   LtProduct& operator=(LtProduct&&) noexcept;

@@ -85,8 +85,8 @@ bool has_provider(MatmulProvider provider, DType dtype) {
   return false;
 }
 
-void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-            const Tensor& workspace, const Tensor& c) {
+detail::Product detail::checked_product(const Tensor& a, const Tensor& b, const MatmulOptions& options,
+                                        const Tensor& c) {
   expect_float("A", a);
   expect_float("B", b);
   expect_float("C", c);
@@ -112,6 +112,12 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
   check(c.extent(0) == p.m && c.extent(1) == p.n, "{}: C is {}, expected shape [{}, {}]", kOp, c.describe(), p.m, p.n);
   check(z.dtype() == c.dtype() && z.extent(0) == p.m && z.extent(1) == p.n,
         "{}: the addend is {}, expected shape and dtype of C, {}", kOp, z.describe(), c.describe());
+  return p;
+}
+
+void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
+            const Tensor& workspace, const Tensor& c) {
+  const detail::Product p = detail::checked_product(a, b, options, c);
   if (p.m == 0 || p.n == 0) return;
   if (p.l == 0) return detail::scale(stream, p);
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/matmul/matmul.hpp"
+#include "kernels/matmul/batched.hpp"
 #include "kernels/matmul/tuning.hpp"
 
 namespace mylos::kernels::detail {
@@ -32,6 +32,9 @@ inline constexpr std::int64_t kPanelSide = 1024;
 inline constexpr std::int64_t kPanelBytes = kPanelSide * kPanelSide * std::int64_t(sizeof(float));
 // What NVIDIA recommends for cuBLASLt on Hopper: 32 MiB, 256-byte aligned.
 inline constexpr std::int64_t kCublasLtWorkspace = std::int64_t(32) << 20;
+
+// matmul.cpp: an Error unless the operands make a product
+Product checked_product(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& c);
 
 // product_shape.cpp: what plans are kept by
 ProductShape shape_of(const Product& p);
@@ -61,5 +64,8 @@ void onednn_product(const Stream& stream, const Product& p);
 
 // cublaslt_product.cpp, with MYLOS_CUBLASLT
 void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes);
+// cublaslt_batched.cpp, with MYLOS_CUBLASLT; p is the first product
+void cublaslt_batched(const Stream& stream, const Product& p, const Batch& batch, void* workspace,
+                      std::int64_t workspace_bytes);
 
 }  // namespace mylos::kernels::detail

@@ -45,25 +45,6 @@ struct Apply {
   }
 };
 
-template <class T>
-struct DivideByNorm {
-  const double* squares;
-  const T* t;
-  T* to;
-  float factor = 0.0f;
-
-  KOKKOS_FUNCTION bool enter() {
-    factor = float(1.0 / (Kokkos::sqrt(*squares) + 1e-7));
-    return true;
-  }
-  template <int W>
-  KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> x = load<W>(t + i);
-    for (int k = 0; k < W; ++k) x.v[k] *= factor;
-    store(to + i, x);
-  }
-};
-
 }  // namespace
 
 void muon_momentum(const Stream& stream, const MuonStep& s, const FlatOperands& operands, const Tensor& m,
@@ -90,14 +71,6 @@ void muon_apply(const Stream& stream, const FlatStep& step, const FlatOperands& 
               [&]<Weights kind, class G>(const FlatUpdate<kind, G>& u, auto) {
                 return Apply<kind, G>{u, factor};
               });
-}
-
-void divide_by_norm(const Stream& stream, const Tensor& squares, const Tensor& t, const Tensor& to) {
-  with_float_type(t.dtype(), [&](auto type) {
-    using T = decltype(type);
-    for_each<pack_width<T>>(exec_of(stream), "mylos::muon::divide_by_norm", t.size(), all_aligned({t, to}),
-                            DivideByNorm<T>{squares.as<double>(), t.as<T>(), to.as<T>()});
-  });
 }
 
 }  // namespace mylos::kernels::device

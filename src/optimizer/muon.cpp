@@ -19,7 +19,7 @@ double muon_factor(MuonScale scale, std::int64_t rows, std::int64_t columns) {
 Muon::Muon(const OptimizerConfig& config, const Parameters& parameters, DType storage, std::uint64_t seed, Arena& arena)
     : Optimizer(config, parameters, storage, seed, arena), hidden_(own(parameters.hidden)) {
   const FlatRange& hidden = parameters.hidden;
-  std::int64_t largest = 0, workspace = 0, other_elements = 0;
+  std::int64_t other_elements = 0;
   for (const MatrixPart& p : parameters.matrices) {
     const FlatRange whole{p.offset, p.end()}, mine = own(whole);
     if (mine.size() == 0) continue;
@@ -29,8 +29,6 @@ Muon::Muon(const OptimizerConfig& config, const Parameters& parameters, DType st
         "shards begin and end between matrices",
         shard().begin, shard().end, whole.begin, whole.end);
     matrices_.push_back(p);
-    largest = std::max(largest, whole.size());
-    workspace = std::max(workspace, kernels::orthogonalize_workspace(p.rows, p.columns, config_.muon_dtype));
   }
   for (const FlatRange& r : {own({0, hidden.begin}), own({hidden.end, parameters.total})}) {
     if (r.size() == 0) continue;
@@ -43,28 +41,33 @@ Muon::Muon(const OptimizerConfig& config, const Parameters& parameters, DType st
   std::stable_sort(matrices_.begin(), matrices_.end(), [](const MatrixPart& a, const MatrixPart& b) {
     return std::pair(a.rows, a.columns) < std::pair(b.rows, b.columns);
   });
-  std::size_t lanes = 0;
-  for (std::size_t i = 0; i < matrices_.size(); i += group_at(i)) lanes = std::max(lanes, group_at(i));
-  if (largest > kFills) lanes = 1;
-  for (std::size_t k = 0; k < lanes; ++k)
-    lanes_.push_back({take(config_.muon_dtype, largest, arena), take(DType::u8, workspace, arena), {}, {}});
+  std::int64_t directions = 0, workspace = 0;
+  for (std::size_t i = 0; i < matrices_.size(); i += group_at(i)) {
+    const auto count = std::int64_t(group_at(i)), rows = matrices_[i].rows, columns = matrices_[i].columns;
+    directions = std::max(directions, count * rows * columns);
+    workspace = std::max(workspace, kernels::orthogonalize_workspace(count, rows, columns, config_.muon_dtype));
+  }
+  directions_ = take(config_.muon_dtype, directions, arena);
+  workspace_ = take(DType::u8, workspace, arena);
 }
 
-// Matrices of one shape from `first` on that may run side by side.
+// How many matrices from `first` on, all of its shape, go together: equal parts of the run of that shape.
 std::size_t Muon::group_at(std::size_t first) const {
-  const std::size_t most = lanes_.empty() ? kMostLanes : lanes_.size();
-  std::size_t count = 1;
-  while (count < most && first + count < matrices_.size() && matrices_[first + count].rows == matrices_[first].rows &&
-         matrices_[first + count].columns == matrices_[first].columns)
-    ++count;
-  return count;
+  const MatrixPart& like = matrices_[first];
+  std::size_t begin = first, end = first;
+  const auto alike = [&](std::size_t i) {
+    return matrices_[i].rows == like.rows && matrices_[i].columns == like.columns;
+  };
+  while (begin > 0 && alike(begin - 1)) --begin;
+  while (end < matrices_.size() && alike(end)) ++end;
+  const auto most = std::size_t(std::max<std::int64_t>(1, kTogether / (like.rows * like.columns)));
+  const std::size_t run = end - begin, groups = (run + most - 1) / most, each = (run + groups - 1) / groups;
+  return std::min(each, end - first);
 }
 
 void Muon::start(const Stream& stream, const Tensor&) {
   for (const Tensor& t : {momentum_, m_, v_})
     if (t) fill_zero(stream, t);
-  for (std::size_t k = 1; k < lanes_.size(); ++k)
-    if (!lanes_[k].stream) lanes_[k].stream.emplace();
 }
 
 template <class F>
@@ -79,16 +82,10 @@ void Muon::matrix(const Update& u, const MatrixPart& p, const F& f) const {
 
 void Muon::orthogonalize(const Stream& stream, std::size_t count, std::int64_t rows, std::int64_t columns) {
   const auto work = [&] {
-    if (count > 1) fork_.record(stream);
-    for (std::size_t k = 0; k < count; ++k) {
-      Lane& lane = lanes_[k];
-      const Stream& own = k == 0 ? stream : *lane.stream;
-      if (k > 0) wait_for(own, fork_);
-      kernels::orthogonalize(own, lane.direction.slice(0, 0, rows * columns).reshape({rows, columns}),
-                             int(config_.muon_iterations), lane.workspace);
-      if (k > 0) lane.done.record(own);
-    }
-    for (std::size_t k = 1; k < count; ++k) wait_for(stream, lanes_[k].done);
+    kernels::orthogonalize(
+        stream,
+        directions_.slice(0, 0, std::int64_t(count) * rows * columns).reshape({std::int64_t(count), rows, columns}),
+        int(config_.muon_iterations), workspace_);
   };
   const std::array<std::int64_t, 3> kind{std::int64_t(count), rows, columns};
   const auto known = recorded_.find(kind);
@@ -102,15 +99,18 @@ void Muon::orthogonalize(const Stream& stream, std::size_t count, std::int64_t r
 }
 
 void Muon::group(const Update& u, std::size_t first, std::size_t count) {
-  const std::int64_t rows = matrices_[first].rows, columns = matrices_[first].columns;
+  const std::int64_t rows = matrices_[first].rows, columns = matrices_[first].columns, size = rows * columns;
+  const auto direction = [&](std::size_t k) {
+    return directions_.slice(0, std::int64_t(k) * size, std::int64_t(k + 1) * size);
+  };
   {
     const Region region(u.stream, "optimizer", "optimizer");
     for (std::size_t k = 0; k < count; ++k)
       matrix(u, matrices_[first + k],
              [&](const kernels::FlatStep& step, const kernels::FlatOperands& o, const FlatRange& r) {
-               kernels::muon_momentum(
-                   u.stream, {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov}, o,
-                   window(momentum_, hidden_.begin, r), lanes_[k].direction.slice(0, 0, r.size()));
+               kernels::muon_momentum(u.stream,
+                                      {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov},
+                                      o, window(momentum_, hidden_.begin, r), direction(k));
              });
   }
   {
@@ -119,8 +119,8 @@ void Muon::group(const Update& u, std::size_t first, std::size_t count) {
   }
   const Region region(u.stream, "optimizer", "optimizer");
   for (std::size_t k = 0; k < count; ++k)
-    matrix(u, matrices_[first + k], [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange& r) {
-      o.g = lanes_[k].direction.slice(0, 0, r.size());
+    matrix(u, matrices_[first + k], [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange&) {
+      o.g = direction(k);
       kernels::muon_apply(u.stream, step, o, float(muon_factor(config_.muon_scale, rows, columns)));
     });
 }

@@ -2,8 +2,9 @@
 // AdamW for embedding, head and norm weights. A shard's bounds must not cut a matrix: it is orthogonalised as a whole.
 //
 // State: momentum [hidden], moment1 and moment2 [the others]; covers says of which elements. In a resumed run they are all there is.
-// Besides, in the same category: lanes of one matrix's direction and the workspace of its Newton-Schulz iteration, for the largest matrix.
-// Small matrices do not fill a GPU: up to kMostLanes of one shape run side by side, recorded once as a CUDA graph and replayed.
+// Besides, in the same category: the directions of the matrices that are orthogonalised together and the workspace of their Newton-Schulz
+// iteration. Small matrices do not fill a GPU: as many of one shape as kTogether elements hold go through batched products, recorded once as
+// a CUDA graph and replayed.
 #pragma once
 
 #include <array>
@@ -27,16 +28,10 @@ class Muon final : public Optimizer {
   void rule(const Update& update) override;
   void list(std::vector<State>& states) const override;
 
-  static constexpr std::size_t kMostLanes = 4;
-  // Elements of the largest matrix beyond which one fills an H200 (132 tiles of 128 x 128 are 2.1 million).
-  static constexpr std::int64_t kFills = std::int64_t(1) << 22;
-  struct Lane {
-    Tensor direction, workspace;
-    std::optional<Stream> stream;  // none: the first, which runs on the caller's
-    Event done;
-  };
+  // Some ten times what fills an H200 (132 tiles of 128 x 128 are 2.1 million), so that the last, incomplete wave of tiles does not count.
+  static constexpr std::int64_t kTogether = std::int64_t(1) << 25;
   std::size_t group_at(std::size_t first) const;
-  // Directions of the lanes, all of one shape, to orthogonal ones.
+  // The first directions, all of one shape, to orthogonal ones.
   void orthogonalize(const Stream& stream, std::size_t count, std::int64_t rows, std::int64_t columns);
   void group(const Update& update, std::size_t first, std::size_t count);
   // f(FlatStep, FlatOperands, range) for one matrix.
@@ -47,8 +42,7 @@ class Muon final : public Optimizer {
   FlatRange hidden_;                  // of the shard
   std::vector<FlatRange> others_;     // of the shard
   Tensor momentum_, m_, v_;
-  std::vector<Lane> lanes_;
-  Event fork_;
+  Tensor directions_, workspace_;
   // By number of matrices and shape; none: it ran once by hand.
   std::map<std::array<std::int64_t, 3>, std::optional<Graph>> recorded_;
 };

@@ -1,0 +1,44 @@
+#include "kernels/muon/symmetric_product.hpp"
+
+#include "base/error.hpp"
+#include "kernels/muon/muon_device.hpp"
+
+namespace mylos::kernels::detail {
+namespace {
+
+struct Halves {
+  Tensor first, second;
+  std::int64_t step;  // elements from one to the other
+};
+
+Halves halves_of(const Tensor& t, int dim) {
+  const std::int64_t h = t.extent(dim) / 2;
+  return {t.slice(dim, 0, h), t.slice(dim, h, 2 * h), dim == 0 ? h * t.stride(0) : h};
+}
+
+}  // namespace
+
+bool worth_halving(std::int64_t s, std::int64_t count) { return count == 1 && s >= kHalvesFrom && s % 256 == 0; }
+
+void symmetric_product(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
+                       const Batch& batch, bool in_halves, const Tensor& workspace, const Tensor& c) {
+  if (!in_halves) return matmul_batched(stream, a, b, options, batch, workspace, c);
+  const std::int64_t s = c.extent(0), h = s / 2, corner = h * (s + 1);
+  check(batch.count == 1 && s % 2 == 0 && c.is_dense(),
+        "symmetric_product: {} x {} in halves; they need an even side, a dense matrix and a batch of one", batch.count,
+        c.describe());
+  const Halves rows = halves_of(a, options.a == Transpose::no ? 0 : 1),
+               columns = halves_of(b, options.b == Transpose::yes ? 0 : 1);
+  const auto block = [&](const Tensor& t, std::int64_t row) { return t.slice(0, row, row + h).slice(1, 0, h); };
+  MatmulOptions diagonal = options, below = options;
+  if (options.addend) {
+    diagonal.addend = block(options.addend, 0);
+    below.addend = block(options.addend, h);
+  }
+  matmul_batched(stream, rows.first, columns.first, diagonal,
+                 {.count = 2, .a = rows.step, .b = columns.step, .c = corner, .z = corner}, workspace, block(c, 0));
+  matmul(stream, rows.second, columns.first, below, workspace, block(c, h));
+  device::mirror_below(stream, c);
+}
+
+}  // namespace mylos::kernels::detail
