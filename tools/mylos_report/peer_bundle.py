@@ -196,9 +196,14 @@ def bundle_name(row, record):
 
 def convert(json_path, folder, row):
     """Bundles of all records of a file; returns their paths and what could not be converted, a line each."""
+    from . import peer_bench  # which imports this module
+
     written, failures = [], []
     for record in read_records(json_path):
         try:
+            if record.get("format") == peer_bench.FORMAT:
+                written += peer_bench.convert(record, folder, row)
+                continue
             peer_record.check(record)
             call = f".{record['call']}" if record["call"] else ""
             path = pathlib.Path(folder) / f"{bundle_name(row, record)}{call}.h5"
@@ -207,5 +212,5 @@ def convert(json_path, folder, row):
         except BundleError as error:
             failures.append(str(error))
         except Exception as error:  # whatever another program has put into a record, the other records count
-            failures.append(f"peer record '{record['label']}': {type(error).__name__}: {' '.join(str(error).split())}")
+            failures.append(f"peer record '{record.get('label', row)}': {type(error).__name__}: {' '.join(str(error).split())}")
     return written, failures
