@@ -21,6 +21,7 @@ class Case:
     host: bool = False  # runs on one core of the host, whatever the device
     attention: str = "cudnn"  # backend of scaled_dot_product_attention
     least: int = 20  # samples before the interval may end it
+    patience: float = 1.0  # budgets of a case that it may take: long calls want more
 
     def facts(self) -> dict:
         kept = ("name", "mode", "component", "dtype", "flops", "bytes", "items", "item_units", "work_source")

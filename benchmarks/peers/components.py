@@ -81,7 +81,7 @@ def measure_all(cases, a, device, out):
             entry = case.facts() | {"skipped": f"no time left of {a.budget:g} s; name it with --only or raise --budget"}
         else:
             try:
-                entry = run(case, device, a.case_budget)
+                entry = run(case, device, a.case_budget * case.patience)
             except Exception as error:  # one case must not take the others with it
                 entry = case.facts() | {"skipped": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
         entry |= {"begin": begin, "end": time.perf_counter() - telemetry.origin}

@@ -18,31 +18,36 @@ SEQUENCES = (512, 1024, 2048, 4096, 8192, 16384)
 HEADS = (("32x8x128", 32, 8, 128), ("12x12x64", 12, 12, 64))
 
 
-class Step:
-    """The model with an optimizer and one batch; everything of it only queues work."""
+class Model:
+    """The model and one batch; everything of it only queues work. Captured or not, the same compiled code runs."""
 
-    def __init__(self, shape, batch, sequence, sizes: Sizes, mode: str):
+    def __init__(self, shape, batch, sequence, sizes: Sizes, compiled: bool):
         torch.manual_seed(1)
-        device, captured = sizes.device, mode == "graph"
+        device = sizes.device
         self.model = llama.Llama(shape, device, sizes.dtype)
-        self.loss = llama.loss_function(self.model, sequence, "none", "no" if mode == "eager" else "model", sizes.dtype)
+        self.loss = llama.loss_function(self.model, sequence, "none", "model" if compiled else "no", sizes.dtype)
         random = torch.randint(0, shape["vocab"], (batch, sequence + 1), device=device)
         self.tokens, self.labels = random[:, :-1].contiguous(), random[:, 1:].contiguous()
-        rate = torch.tensor(3e-4, device=device) if captured else 3e-4
-        self.optimizer = llama.adamw(self.model, rate, **({"capturable": True} if captured else {}))
 
     def forward(self):
         with torch.no_grad():
             self.loss(self.tokens, self.labels)
 
     def forward_backward(self):
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         self.loss(self.tokens, self.labels).backward()
 
-    def step(self):
-        self.forward_backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
-        self.optimizer.step()
+    def step(self, captured: bool):
+        """The call that also clips and updates, with an optimizer of its own."""
+        rate = torch.tensor(3e-4, device=self.tokens.device) if captured else 3e-4
+        optimizer = llama.adamw(self.model, rate, **({"capturable": True} if captured else {}))
+
+        def call():
+            self.forward_backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+            optimizer.step()
+
+        return call
 
 
 def model_cases(sizes: Sizes):
@@ -51,10 +56,15 @@ def model_cases(sizes: Sizes):
     tokens, products = batch * sequence, parameter_counts(shape)[1]
     forward = 2 * products + 2 * shape["layers"] * shape["heads"] * shape["head_size"] * sequence
     training = flops_per_token(shape, sequence)["causal"]
-    made = functools.cache(lambda mode: Step(shape, batch, sequence, sizes, mode))
+    model = functools.cache(lambda compiled: Model(shape, batch, sequence, sizes, compiled))
+
+    def make(part, mode):
+        m = model(mode != "eager")
+        return [m.step(mode == "graph") if part == "step" else getattr(m, part)]
+
     for part, flops in (("forward", forward), ("forward_backward", training), ("step", training)):
         for mode in sizes.modes:
-            yield Case(f"forward/{name}/{part}", mode, "forward", sizes.dtype_name, lambda part=part, mode=mode: [getattr(made(mode), part)],
+            yield Case(f"forward/{name}/{part}", mode, "forward", sizes.dtype_name, functools.partial(make, part, mode),
                        "shape.flops_per_token, causal" if part != "forward" else "a third of it: products and attention, forward",
                        flops=float(flops * tokens), items=float(tokens), item_units="tokens", captured=mode == "graph")
 
