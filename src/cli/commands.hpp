@@ -9,6 +9,7 @@
 
 #include "data/detokenize.hpp"
 #include "data/tokenize.hpp"
+#include "measure/compare_bundles.hpp"
 #include "train/generation.hpp"
 #include "train/profile.hpp"
 
@@ -20,6 +21,7 @@ inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kStopped = 3;   // train: by SIGINT or SIGTERM, everything written
 inline constexpr int kDiverged = 4;  // train: loss or gradient norm not finite, the last good state written
+inline constexpr int kSlower = 5;    // diff --fail-on-slower: a case is SLOWER
 
 struct ConfigArguments {
   std::string path;
@@ -82,6 +84,14 @@ struct DataIndexArguments {
 int data_index(const DataIndexArguments& arguments);
 
 int data_plan(const ConfigArguments& arguments);
+
+struct DiffArguments {
+  measure::DiffOptions options;
+  std::string threshold = "1%";
+  std::vector<std::string> pairs;  // CASE_OF_A=CASE_OF_B
+  bool fail_on_slower = false, json = false;
+};
+int diff(const DiffArguments& arguments);
 
 int inspect(const std::string& file, bool json);
 int validate(const std::vector<std::string>& files);

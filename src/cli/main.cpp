@@ -188,6 +188,20 @@ int run(int argc, char** argv) {
   validate->add_option("files", files, "HDF5 files")->required();
   validate->callback([&] { command = [&] { return cli::validate(files); }; });
 
+  cli::DiffArguments comparing;
+  auto* diff = app.add_subcommand("diff", "say which cases of B are faster than in A, slower or the same");
+  diff->add_option("a", comparing.options.a, "bundle of benchmarks or of a training run, or a folder of rounds")
+      ->required();
+  diff->add_option("b", comparing.options.b, "the other one, of the same kind")->required();
+  auto* case_option = diff->add_option("--case", comparing.options.pattern, "regular expression; default: all cases");
+  diff->add_option("--pair", comparing.pairs, "CASE_OF_A=CASE_OF_B: compare cases of different names")
+      ->excludes(case_option);
+  diff->add_option("--threshold", comparing.threshold, "the least change that matters")->capture_default_str();
+  diff->add_flag("--paired", comparing.options.compare.paired, "round i of A ran beside round i of B (tools/compare)");
+  diff->add_flag("--fail-on-slower", comparing.fail_on_slower, "exit status 5 when a case is SLOWER");
+  diff->add_flag("--json", comparing.json, "as JSON");
+  diff->callback([&] { command = [&] { return cli::diff(comparing); }; });
+
   train::GenerationOptions generation;
   int threads = 0;
   auto* generate = app.add_subcommand("generate", "write text with trained weights");
