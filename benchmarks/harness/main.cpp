@@ -1,0 +1,155 @@
+// mylos-bench: chooses cases, measures them under Google Benchmark, keeps a bundle. docs/benchmarks.md.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <iostream>
+
+#include "benchmarks/harness/list.hpp"
+#include "benchmarks/harness/options.hpp"
+#include "benchmarks/harness/session.hpp"
+#include "measure/provenance.hpp"
+#include "measure/telemetry.hpp"
+
+namespace mylos::bench {
+namespace {
+
+enum Status { kDone = 0, kFailed = 1, kUsage = 2 };
+
+struct CommandLine {
+  std::vector<std::string> all, own, googles;
+  bool own_table = true;  // false: Google Benchmark prints in the format it was told
+};
+
+CommandLine split(int argc, char** argv) {
+  CommandLine line;
+  line.all.assign(argv, argv + argc);
+  line.googles = {line.all.empty() ? "mylos-bench" : line.all[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    (a.starts_with("--benchmark_") ? line.googles : line.own).push_back(a);
+    for (const char* flag : {"--benchmark_format", "--benchmark_out_format"}) {
+      if (!a.starts_with(std::string(flag) + "=")) continue;
+      const std::string value = a.substr(std::string(flag).size() + 1);
+      // Google Benchmark would print its usage and call that a success.
+      if (value != "console" && value != "json" && value != "csv")
+        throw UsageError(fmt::format("{} is '{}'; use console, json or csv", flag, value), __FILE__, __LINE__);
+    }
+    if (a.starts_with("--benchmark_format=")) line.own_table = false;
+  }
+  return line;
+}
+
+bool give_google(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  int argc = int(arguments.size());
+  benchmark::Initialize(&argc, argv.data());
+  return !benchmark::ReportUnrecognizedArguments(argc, argv.data());
+}
+
+void describe(measure::Bundle& bundle, const std::vector<std::string>& command_line, const MeasureOptions& m,
+              bool quick) {
+  bundle.set(measure::collect_provenance(command_line));
+  measure::Hardware hardware = measure::collect_hardware();
+  measure::Telemetry().describe(hardware);
+  bundle.set(hardware);
+  bundle.set_config(
+      fmt::format("[bench]\nbudget_s = {}\ntarget_width = {}\nmin_samples = {}\nmax_samples = {}\nsample_s = {}\n"
+                  "warm_up_s = {}\nrotate = {}\ncold_bytes = {}\nquick = {}\n",
+                  m.stop.budget_s, m.stop.target_width, m.stop.min_samples, m.stop.max_samples, m.sample_s, m.warm_up_s,
+                  m.rotate, m.cold_bytes, quick));
+}
+
+std::vector<std::size_t> choose(const Cases& all, const Options& o) {
+  if (!o.patterns.empty() || !o.quick) {
+    std::vector<std::string> names;
+    for (const Case& c : all) names.push_back(c.name);
+    return select(names, o.patterns);
+  }
+  std::vector<std::size_t> quick;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].quick) quick.push_back(i);
+  return quick;
+}
+
+std::int64_t pool_bytes(const Options& o) {
+  const double gib = o.pool_gib > 0 ? o.pool_gib : device_info().is_gpu ? 32 : 0.75;
+  const auto bytes = std::int64_t(gib * 0x1p30), most = device_info().memory_bytes / 2;
+  return o.pool_gib > 0 ? bytes : std::min(bytes, most);
+}
+
+int measure_all(const CommandLine& line, const Options& o) {
+  const Runtime runtime({.threads = o.threads});
+  const DeviceInfo device = device_info();
+  const Cases all = all_cases({.gpu = device.is_gpu, .quick = o.quick});
+  const std::vector<std::size_t> chosen = choose(all, o);
+  if (o.list) {
+    for (const std::size_t i : chosen) std::cout << all[i].name << '\n';
+    return kDone;
+  }
+  if (!give_google(line.googles)) return kUsage;
+  MeasureOptions m = usual_options(o.quick);
+  m.stop.budget_s = o.budget_s.value_or(m.stop.budget_s);
+  m.stop.target_width = o.target_width.value_or(m.stop.target_width);
+  m.sample_s = o.sample_s.value_or(m.sample_s);
+
+  measure::Bundle bundle(o.bundle.empty() ? "mylos-bench.h5" : o.bundle, measure::BundleKind::bench);
+  measure::BenchRecord record(bundle, {WarmUp::kRule, Stop::kRule, kRejectRule});
+  std::string why_no_sensor;
+  const auto sensor = open_sensor(why_no_sensor);
+  if (!o.bundle.empty()) {
+    describe(bundle, line.all, m, o.quick);
+    bundle.set_attribute("/telemetry", "status",
+                         sensor ? std::string("not a series: readings are with the samples, /samples/calls")
+                                : "not available: " + why_no_sensor);
+    bundle.publish();  // a path that cannot be written shows now
+  }
+  Pool pool(pool_bytes(o));
+  Session session(pool, m, sensor.get(), o.bundle.empty() ? nullptr : &bundle, record);
+  const std::vector<const Case*> list = with_rooflines(all, chosen);
+  for (const Case* c : list) session.add(*c);
+  if (line.own_table)
+    std::cout << device.name << ", " << device.backend << ", " << device.concurrency << " threads; "
+              << (sensor ? "NVML" : why_no_sensor) << '\n';
+  const auto reporter = session.reporter();
+  const std::size_t ran =
+      line.own_table ? benchmark::RunSpecifiedBenchmarks(reporter.get()) : benchmark::RunSpecifiedBenchmarks();
+  if (!o.bundle.empty()) {
+    bundle.finish();
+    std::cerr << "bundle " << o.bundle << '\n';
+  }
+  if (ran == 0) throw UsageError("--benchmark_filter leaves none of the chosen cases", __FILE__, __LINE__);
+  if (session.failures() > 0) std::cerr << "mylos-bench: " << session.failures() << " cases failed\n";
+  return session.failures() > 0 ? kFailed : kDone;
+}
+
+int run(int argc, char** argv) {
+  const CommandLine line = split(argc, argv);
+  const Options o = parse(line.own);
+  if (o.help) {
+    std::cout << kHelp;
+    return kDone;
+  }
+  const int status = measure_all(line, o);
+  std::cout.flush();
+  if (!std::cout.good()) fail("not all of the output could be written; is the disk full?");
+  return status;
+}
+
+}  // namespace
+}  // namespace mylos::bench
+
+int main(int argc, char** argv) {
+  using namespace mylos::bench;
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& e) {
+    std::cerr << "mylos-bench: " << e.what() << '\n';
+    return kUsage;
+  } catch (const std::exception& e) {
+    std::cerr << "mylos-bench: " << e.what() << '\n';
+    return kFailed;
+  }
+}

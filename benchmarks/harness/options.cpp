@@ -1,0 +1,110 @@
+#include "benchmarks/harness/options.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <regex>
+
+#include "base/text.hpp"
+
+namespace mylos::bench {
+namespace {
+
+template <class... Args>
+[[noreturn]] void usage(fmt::format_string<Args...> message, Args&&... args) {
+  throw UsageError(fmt::format(message, std::forward<Args>(args)...), __FILE__, __LINE__);
+}
+
+double number(const std::string& flag, const std::string& text, double most) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value > 0) || value > most)
+    usage("{} is '{}'; it must be a number above 0 and at most {}", flag, text, most);
+  return value;
+}
+
+}  // namespace
+
+const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the components of mylos (docs/benchmarks.md)
+
+  PATTERN              regular expression; cases in whose name it is found, all without one
+  --list               print the names and end
+  --quick              the short list, short samples, caches as they are
+  --bundle FILE        bundle of kind bench: raw samples, provenance, figures
+  --budget S           seconds a case, warm-up included (2; quick: 0.25)
+  --target_width PART  a case ends when the 95 % interval of its median is narrower than this part of it (0.01; quick: 0.05)
+  --sample S           shortest sample in seconds (GPU 0.005, CPU 0.02; quick: 0.002)
+  --pool GIB           device memory for operands (GPU 32, CPU 0.75)
+  --threads N          CPU threads (OMP_NUM_THREADS, else all cores)
+  --benchmark_...      Google Benchmark's flags: --benchmark_out=FILE --benchmark_out_format=json, --benchmark_format=json, ...
+)";
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options o;
+  const std::map<std::string, std::function<void(const std::string&, const std::string&)>> valued{
+      {"--bundle", [&](const std::string&, const std::string& v) { o.bundle = v; }},
+      {"--budget", [&](const std::string& f, const std::string& v) { o.budget_s = number(f, v, 86400); }},
+      {"--target_width", [&](const std::string& f, const std::string& v) { o.target_width = number(f, v, 1); }},
+      {"--sample", [&](const std::string& f, const std::string& v) { o.sample_s = number(f, v, 3600); }},
+      {"--pool", [&](const std::string& f, const std::string& v) { o.pool_gib = number(f, v, 1e6); }},
+      {"--threads", [&](const std::string& f, const std::string& v) {
+         const double n = number(f, v, 512);
+         if (n != std::floor(n)) usage("{} is '{}'; it must be a whole number", f, v);
+         o.threads = int(n);
+       }}};
+  const std::map<std::string, bool*> plain{
+      {"--list", &o.list}, {"--quick", &o.quick}, {"--help", &o.help}, {"-h", &o.help}};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& a = arguments[i];
+    if (a.empty()) usage("an argument is empty; a pattern has at least one letter");
+    if (a[0] != '-') {
+      o.patterns.push_back(a);
+      continue;
+    }
+    const std::size_t equals = a.find('=');
+    const std::string flag = a.substr(0, equals);
+    if (const auto p = plain.find(a); p != plain.end()) {
+      *p->second = true;
+    } else if (const auto v = valued.find(flag); v != valued.end()) {
+      if (equals == std::string::npos && i + 1 == arguments.size()) usage("{} has no value", flag);
+      const std::string value = equals == std::string::npos ? arguments[++i] : a.substr(equals + 1);
+      if (value.empty()) usage("{} has no value", flag);
+      v->second(flag, value);
+    } else {
+      std::vector<std::string> known;
+      for (const auto& [name, ignored] : valued) known.push_back(name);
+      for (const auto& [name, ignored] : plain) known.push_back(name);
+      const std::string near = nearest_name(flag, known);
+      usage("unknown option '{}'{} (--help lists them)", a, near.empty() ? "" : "; did you mean '" + near + "'?");
+    }
+  }
+  return o;
+}
+
+std::vector<std::size_t> select(const std::vector<std::string>& names, const std::vector<std::string>& patterns) {
+  std::vector<bool> chosen(names.size(), patterns.empty());
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    try {
+      const std::regex expression(pattern);
+      for (std::size_t i = 0; i < names.size(); ++i)
+        if (std::regex_search(names[i], expression)) found = chosen[i] = true;
+    } catch (const std::regex_error& e) {
+      usage("'{}' is not a regular expression: {}", pattern, e.what());
+    }
+    if (!found) {
+      const std::string near = nearest_name(pattern, names);
+      usage("'{}' fits none of the {} cases{}; --list shows them", pattern, names.size(),
+            near.empty() ? "" : " (nearest: " + near + ")");
+    }
+  }
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (chosen[i]) indices.push_back(i);
+  return indices;
+}
+
+}  // namespace mylos::bench
