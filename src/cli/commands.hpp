@@ -96,6 +96,7 @@ int diff(const DiffArguments& arguments);
 int inspect(const std::string& file, bool json);
 int validate(const std::vector<std::string>& files);
 int generate(const train::GenerationOptions& options, int threads);
+int campaign(const std::vector<std::string>& arguments);  // replaces this process by tools/campaign
 int version();
 
 }  // namespace mylos::cli

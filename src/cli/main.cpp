@@ -222,6 +222,11 @@ int run(int argc, char** argv) {
   generate->add_option("--threads", threads, "CPU threads; 0: OMP_NUM_THREADS, else all cores")->capture_default_str();
   generate->callback([&] { command = [&] { return cli::generate(generation, threads); }; });
 
+  auto* campaign = app.add_subcommand("campaign", "run, show and report many runs: run|status|report|new NAME");
+  campaign->set_help_flag();  // tools/campaign has its own
+  campaign->prefix_command();
+  campaign->callback([&] { command = [&] { return cli::campaign(campaign->remaining()); }; });
+
   auto* version = app.add_subcommand("version", "print version, commit and libraries");
   version->callback([&] { command = [] { return cli::version(); }; });
 

@@ -61,15 +61,15 @@ std::string last_line(std::string text) {
   return begin == std::string::npos ? text : text.substr(begin + 1);
 }
 
-std::string find_tool() {
+std::string find_tool(const std::string& name) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   check(!error, "cannot tell where this program lies: {}", error.message());
   for (fs::path folder = program.parent_path();; folder = folder.parent_path()) {
-    for (const char* place : {"tools/tokenizer.py", "share/mylos/tokenizer.py"})
-      if (fs::is_regular_file(folder / place, error)) return (folder / place).string();
+    for (const char* place : {"tools", "share/mylos", "source/tools"})
+      if (fs::is_regular_file(folder / place / name, error)) return (folder / place / name).string();
     check(folder != folder.parent_path(),
-          "tools/tokenizer.py is in no folder above '{}': run mylos from its source tree or an installation",
+          "tools/{} is in no folder above '{}': run mylos from its source tree or an installation", name,
           program.string());
   }
 }
@@ -110,13 +110,17 @@ void wait_for(pid_t child, const std::string& name, const MemoryFile& errors) {
 }
 
 std::vector<std::string> command_of_tool(const std::vector<std::string>& arguments) {
-  const std::string tool = find_tool();
-  std::vector<std::string> argv{find_python(tool), tool};
+  std::vector<std::string> argv = command_of_script("tokenizer.py");
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }
 
 }  // namespace
+
+std::vector<std::string> command_of_script(const std::string& name) {
+  const std::string script = find_tool(name);
+  return {find_python(script), script};
+}
 
 std::string run_program(const std::vector<std::string>& argv, std::string_view input) {
   MemoryFile in("stdin"), out("stdout"), errors("stderr");

@@ -1,7 +1,7 @@
-// Runs tools/tokenizer.py: the one place where mylos calls Python.
+// Runs tools/tokenizer.py and the other scripts of tools/: the one place where mylos calls Python.
 //
-// The script is found above the running program (a build folder inside the source tree, or share/mylos beside bin). The
-// interpreter is $MYLOS_PYTHON, else .venv/bin/python of the source tree, else python3 on PATH. Started by posix_spawn
+// A script is found above the running program (a build folder inside the source tree, share/mylos beside bin, or source
+// beside bin). The interpreter is $MYLOS_PYTHON, else .venv/bin/python of the source tree, else python3 on PATH. Started by posix_spawn
 // with its arguments as they are: no shell sees them.
 #pragma once
 
@@ -15,6 +15,9 @@ namespace mylos::data {
 
 // Gives `input` on stdin and returns stdout; an Error with the script's own message when it fails.
 std::string run_tokenizer_tool(const std::vector<std::string>& arguments, std::string_view input = {});
+
+// argv[0..1] of the Python script tools/<name>, before its arguments; an Error that says where it was looked for.
+std::vector<std::string> command_of_script(const std::string& name);
 
 // argv[0] is looked up on PATH.
 std::string run_program(const std::vector<std::string>& argv, std::string_view input);
