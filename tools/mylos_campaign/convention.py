@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tomllib
 
 from mylos_device.errors import PlanError
 from mylos_report import readme
@@ -22,7 +23,9 @@ def _files(folder):
 
 def _readme(folder):
     text = (folder / "README.md").read_text(encoding="utf-8")
-    found = [] if text.startswith(f"# {folder.name}: ") else [f"README.md does not begin with '# {folder.name}: ' and what is measured"]
+    title = tomllib.loads((folder / "campaign.toml").read_text(encoding="utf-8")).get("title", "")
+    first_line = f"# {folder.name}: {title}"
+    found = [] if text.startswith(first_line + "\n") else [f"README.md does not begin with '{first_line}', of which campaign.toml has the title"]
     try:
         first = readme.names(text)[:1]
     except readme.MarkerError as error:
@@ -84,6 +87,8 @@ def problems(folder):
     folder = pathlib.Path(folder).resolve()
     found = _files(folder)
     if not found:
-        for check in (_readme, _driver, _alone, _plan, _results):
+        for check in (_plan, _readme, _driver, _alone, _results):
             found += check(folder)
+            if check is _plan and found:
+                break
     return [f"{folder.name}: {what}" for what in found]

@@ -23,14 +23,14 @@ def _index(all_results, links):
     lines = []
     for folder, results in all_results.items():
         title = tomllib.loads((folder / "campaign.toml").read_text(encoding="utf-8")).get("title", "")
-        days = sorted({r["created"][:10] for r in results.rows})
-        devices = sorted({r["device"] if r["hardware"]["is_gpu"] else "CPU" for r in results.rows})
-        commits = sorted({r["commit"][:7] for r in results.rows})
+        days = sorted({r["created"][:10] for r in results.abouts})
+        devices = sorted({r["device"] if r["hardware"]["is_gpu"] else "CPU" for r in results.abouts})
+        commits = sorted({r["commit"][:7] for r in results.abouts})
         lines.append(
             [f"[{folder.name}]({links}{folder.name}/README.md)", title, " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "not yet",
              ", ".join(devices), ", ".join(commits), str(len(results.paths()))]
         )  # fmt: skip
-    return parts.table_of(["campaign", "what", "measured", "on", "commits", "bundles"], lines, 5)
+    return parts.table_of(["campaign", "what", "measured", "on", "commits", "bundles"], lines)
 
 
 def _groups(rows):

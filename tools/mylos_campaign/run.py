@@ -4,6 +4,7 @@ Finished rows are left as they are and failed ones keep their reason (history.py
 Exit status: 0 when no row failed and one was or had been measured, 1 otherwise, 130 after an interrupt.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -84,7 +85,7 @@ def keep(campaign, out, call):
     """Copies the call's bundles and its outcomes, without their commands, into the campaign."""
     campaign.kept.mkdir(exist_ok=True)
     copied = 0
-    for path in sorted(out.glob(f"*.{call}.h5")):
+    for path in sorted(p for p in out.glob(f"*.{call}*.h5") if not p.name.endswith(".weights.h5")):
         if path.stat().st_size > KEPT_BYTES:
             say(f"not kept: {path.name} has {path.stat().st_size / 2**20:.1f} MiB; a kept bundle has at most {KEPT_BYTES >> 20}", sys.stderr)
             continue
@@ -97,6 +98,10 @@ def keep(campaign, out, call):
 
 
 def report(campaign, out=None, check=False):
+    """Exit status of the campaign's own report."""
+    if importlib.util.find_spec("h5py") is None:
+        say(f"no report: this Python has no module 'h5py'; run `mylos campaign report {campaign.name} --results {out}` where it is", sys.stderr)
+        return 1
     more = ["--results", str(out)] if out else ["--check"] if check else []
     return subprocess.run([sys.executable, str(campaign.folder / "report.py"), *more], env=environment(), check=False).returncode
 

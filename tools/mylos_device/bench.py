@@ -73,7 +73,9 @@ class Bench:
         self.place, self.plan, self.options, self.interrupts = place, plan, options, interrupts
         self.begin = time.monotonic()
         self.outcomes = []
-        self.progress = Progress([(row.name, options.estimates.get(row.name), row.limit_s) for row in plan.rows])
+        self.refused = {row.name: options.refuse(row) for row in plan.rows}
+        rows = [row for row in plan.rows if not self.refused[row.name]]
+        self.progress = Progress([(row.name, options.estimates.get(row.name), row.limit_s) for row in rows])
         self.interrupted = False
         try:
             for folder in ("logs", "tokens"):
@@ -123,7 +125,9 @@ class Bench:
         arguments = [self.filled(text).replace("{out}", str(self.path(row.name, ""))) for text in row.arguments]
         if row.peer:
             program = self.place.source / f"benchmarks/peers/{row.peer}.py"
-            return [self.options.python, str(program), *arguments, "--json", str(self.path(row.name, ".json"))]
+            named = any("{out}" in text for text in row.arguments)
+            output = [] if named else ["--json", str(self.path(row.name, ".json"))]
+            return [self.options.python, str(program), *arguments, *output]
         if row.bench:
             return [str(self.place.bench), row.bench, *arguments, "--bundle", str(self.path(row.name, ".h5"))]
         own = {"output.bundle": str(self.path(row.name, ".h5")), "output.progress": "lines"}
@@ -137,6 +141,8 @@ class Bench:
         log = self.path(f"logs/{row.name}", ".log")
         outcome = {"row": row.name, "call": self.options.call, "log": str(log.relative_to(self.options.out))}
         outcome |= self.options.mark(row)
+        if self.refused[row.name]:
+            return outcome | {"status": "refused", "reason": self.refused[row.name], "seconds": 0}
         if self.interrupted:
             return outcome | {"status": "skipped", "reason": "the call was interrupted", "seconds": 0}
         if left < min(10, row.limit_s):
@@ -145,9 +151,7 @@ class Bench:
         limit = min(row.limit_s, left)
         command = []
         try:
-            reason = self.options.refuse(row)
-            if reason:
-                return outcome | {"status": "refused", "reason": reason, "seconds": 0}
+            self.progress.begin(row.name)
             command = self.command(row)
             environment = self.peer_environment if row.peer else self.environment
             status, reason = self.finish(command, environment, log, limit)
@@ -179,7 +183,6 @@ class Bench:
 
     def run_all(self) -> None:
         for row in self.plan.rows:
-            self.progress.begin(row.name)
             outcome = self.run(row)
             try:
                 with self.interrupts.held():
@@ -214,7 +217,7 @@ def to_bundles(out: Path) -> int:
         return 1
     bad = 0
     for path in sorted(out.glob("*.json")):
-        if path.name.endswith(".rows.json"):
+        if path.name.endswith((".rows.json", ".trace.json")):
             continue
         row = path.name.split(".")[0]
         try:
@@ -241,7 +244,8 @@ def table(out: Path, call: str) -> None:
         say(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", sys.stderr)
         return
     rows, problems, notes = campaign.read(out, call)
-    say(campaign.short_table(rows))
+    if rows:
+        say(campaign.short_table(rows))
     for what in problems + notes:
         say(what, sys.stderr)
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 # Found on any machine with a compiler and CUDA; a copy would only get in the way.
 LEFT_BEHIND = re.compile(r"^(ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libstdc\+\+|libgcc_s|libcuda|libcublas|libcudnn|libnccl|libnvrtc|libcupti)")
-TREES = ("tests/model/golden", "tests/fuzz/corpus", "configs", "benchmarks/peers", "tools/mylos_report", "tools/mylos_device")
-FILES = ("tools/device", "tools/report")
+TREES = ("tests/model/golden", "tests/fuzz/corpus", "configs", "benchmarks/peers", "tools/mylos_report", "tools/mylos_device",
+         "tools/mylos_campaign")
+FILES = ("tools/device", "tools/report", "tools/campaign")
+OF_CAMPAIGNS = ("toml", "json", "sh", "py", "md")  # their kept bundles stay behind
 
 
 def programs(build: Path):
     for path in sorted(build.rglob("*")):
-        if path.is_file() and os.access(path, os.X_OK) and (path.name.startswith("test_") or path.name.startswith("bench_") or path.name == "mylos"):
+        if path.is_file() and os.access(path, os.X_OK) and (path.name.startswith("test_") or path.name.startswith("bench_") or path.name in ("mylos", "mylos-bench")):
             with path.open("rb") as f:
                 if f.read(4) == b"\x7fELF":
                     yield path
@@ -25,7 +27,7 @@ def copy_sources(source: Path, dest: Path) -> None:
     for folder in TREES:
         if (source / folder).is_dir():
             shutil.copytree(source / folder, dest / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    plans = [path.relative_to(source) for kind in ("toml", "json") for path in source.glob(f"campaigns/*/*.{kind}")]
+    plans = [path.relative_to(source) for kind in OF_CAMPAIGNS for path in source.glob(f"campaigns/*/*.{kind}")]
     for name in [*FILES, *plans]:
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, dest / name)
@@ -34,14 +36,14 @@ def copy_sources(source: Path, dest: Path) -> None:
 
 
 def pack(build: Path, dest: Path, only: str) -> int:
-    """`only` chooses test and bench programs; mylos always comes along."""
+    """`only` chooses test and bench programs; mylos and mylos-bench always come along."""
     source = Path(__file__).resolve().parents[2]
     shutil.rmtree(dest, ignore_errors=True)
     (dest / "bin").mkdir(parents=True)
     (dest / "lib").mkdir()
     libraries = {}
     for program in programs(build):
-        if only and program.name != "mylos" and not re.search(only, program.name):
+        if only and program.name not in ("mylos", "mylos-bench") and not re.search(only, program.name):
             continue
         shutil.copy2(program, dest / "bin" / program.name)
         subprocess.run(["strip", "--strip-all", dest / "bin" / program.name], check=False)

@@ -3,6 +3,7 @@
   title = "what is measured"          # campaigns: the report's first line
   gpus = 1                            # GPUs that a row needs which says nothing itself; 0: it runs on a CPU, too
   limit_s = 100                       # most seconds of a row that says nothing itself
+  set = ["train.steps=12"]            # overrides of every mylos run, before its own
   [tokens.NAME]                       # a file of random tokens (u32) that rows name as {tokens.NAME}
   vocab = 128256
   count = 500_001
@@ -33,7 +34,7 @@
   bench = "attention/"                # cases of mylos-bench by a pattern, with arguments
 
 {weights.ROW} in a value stands for the weights that the earlier row ROW has written, {out} for the path of the row's files without
-their suffix, {data} for what the environment variable MYLOS_DATA names: token files that the user brings.
+their suffix (a peer whose arguments have it gets no --json), {data} for what the environment variable MYLOS_DATA names: token files that the user brings.
 """
 
 import math
@@ -79,7 +80,7 @@ class Plan:
 
 KINDS = ("config", "peer", "bench")
 KEYS = {"name", "limit_s", "set", "arguments", "gpus", "nodes", "repeats", "sweep", *KINDS}
-TOP_KEYS = {"title", "gpus", "limit_s", "tokens", "scale", "row"}
+TOP_KEYS = {"title", "gpus", "limit_s", "set", "tokens", "scale", "row"}
 PEERS = Path(__file__).resolve().parents[2] / "benchmarks/peers"
 
 
@@ -135,6 +136,8 @@ def _row(entry, defaults, path, peers):
         what = "the path of a configuration" if kind == "config" else "a pattern of cases"
         raise PlanError(f"{path}: row '{name}' has {kind} = {entry[kind]!r}; it must be {what}")
     setattr(row, kind, entry[kind])
+    if kind == "config":
+        row.overrides = [*defaults["set"], *row.overrides]
     return row
 
 
@@ -183,6 +186,7 @@ def _read(path):
     if not isinstance(scales, dict) or not isinstance(toml.get("title", ""), str):
         raise PlanError(f"{path}: title must be a text, and scale a table of tables; each begins with [scale.NAME]")
     toml["limit_s"] = _limit(toml.get("limit_s", 100), path, "the plan")
+    toml["set"] = _texts(toml, "set", path, "every row")
     toml["gpus"] = _whole(toml, "gpus", 1, 0, path, "the plan")
     return toml, rows, tokens, scales
 

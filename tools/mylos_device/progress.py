@@ -68,7 +68,7 @@ class Progress:
             print(f"\r{line[:118]}\033[K", end="", file=sys.stderr, flush=True)
 
     def end(self, outcome: dict) -> None:
-        self.done += 1
+        self.done += outcome["status"] != "refused"
         if self.terminal:
             self.draw("")
             with contextlib.suppress(OSError):

@@ -60,7 +60,7 @@ def elsewhere(name, title, results, texts, figures):
     empty = nothing_yet(name)
     out = [f"# {title}", "", f"Measured anew, from the bundles in this folder; the kept result is the campaign `{name}`.", ""]
     sections = {"": texts.get("opening", ""), "Rows": parts.runs(results.rows), "Rows without a result": parts.outcomes(results)}
-    sections |= {part: text for part, text in texts.items() if part != "opening"}
+    sections |= {part: text for part, text in texts.items() if part not in ("opening", "not-run")}
     for heading, text in sections.items():
         if text and text != empty:
             out += [*([f"## {heading}", ""] if heading else []), text.rstrip(), ""]

@@ -56,7 +56,7 @@ COLUMNS = {
     "memory": ("GiB", lambda r: f"{r['peak_memory'] / GIB:.1f}"),
     "memory_mib": ("MiB", lambda r: f"{r['peak_memory'] / 2**20:,.0f}"),
     "planned": ("GiB planned", lambda r: _or_none(r["planned_memory"], lambda v: f"{v / GIB:.1f}")),
-    "energy": ("J/token", lambda r: _or_none(r["energy_per_token"], lambda v: f"{v:.4f}")),
+    "energy": ("J/token", lambda r: _or_none(r["energy_per_token"], lambda v: f"{v:.3g}")),
     "power": ("W", lambda r: _or_none(r["power"], lambda v: f"{v:.0f}")),
     "clock": ("MHz", lambda r: _or_none(r["sm_clock"], lambda v: f"{v:.0f}")),
     "ratio_limit": ("of the limit", lambda r: "" if r["system"] == "limit" else _or_none(r["ratio_limit"], lambda v: f"{v:.3f}")),
@@ -66,18 +66,18 @@ COLUMNS = {
 }
 USUAL = ("row", "system", "gpus", "nodes", "model", "batch", "sequence", "recompute", "state", "tokens_per_s_interval", "step_time",
          "mfu_causal", "mfu_palm", "mfu_total", "memory", "energy", "call")  # fmt: skip
-LEFT = {"row", "system", "model", "layers", "recompute", "state"}
 
 
 def last_loss(row):
     return row["losses"][max(row["losses"])] if row["losses"] else None
 
 
-def table_of(header, lines, left=1):
-    """A Markdown table whose first `left` columns are texts and the others numbers, to the right."""
+def table_of(header, lines):
+    """A Markdown table; columns of numbers are to the right, the first one never."""
     if not lines:
         return ""
-    rule = ["---"] * left + ["--:"] * (len(header) - left)
+    numbers = [all(re.match(r"[*+-]*\d", line[i]) for line in lines if line[i]) for i in range(len(header))]
+    rule = ["--:" if i and numbers[i] else "---" for i in range(len(header))]
     return "\n".join(re.sub(r"\|  (?=\|)", "| ", "| " + " | ".join(line) + " |") for line in [header, rule, *lines])
 
 
@@ -86,9 +86,7 @@ def runs(rows, columns=USUAL):
     chosen = [COLUMNS[c] if isinstance(c, str) else c for c in columns]
     cells = [[function(row) for _, function in chosen] for row in rows]
     kept = [i for i in range(len(chosen)) if any(line[i] for line in cells)]
-    texts = {title for name, (title, _) in COLUMNS.items() if name in LEFT}
-    left = next((n for n, i in enumerate(kept) if chosen[i][0] not in texts), len(kept))
-    return table_of([chosen[i][0] for i in kept], [[line[i] for i in kept] for line in cells], max(left, 1))
+    return table_of([chosen[i][0] for i in kept], [[line[i] for i in kept] for line in cells])
 
 
 def pivot(rows, down, across, cell, corner=""):
@@ -102,19 +100,19 @@ def _calls(results):
     """Each call: its date, rows, commit."""
     shown = []
     for call in results.calls():
-        rows = [r for r in results.rows if r["call"] == call]
+        rows = [r for r in results.abouts if r["call"] == call]
         commits = sorted({r["commit"][:7] + (" with changes" if r["dirty"] else "") for r in rows})
         name = f"`{call}`" if call else "outside of a call"
         days = sorted({r["created"][:10] for r in rows})
-        shown.append(f"{' to '.join(sorted({days[0], days[-1]}))}: {name}, {len(rows)} rows, commit {' and '.join(commits)}")
+        shown.append(f"{' to '.join(sorted({days[0], days[-1]}))}: {name}, {len(rows)} bundles, commit {' and '.join(commits)}")
     return "; ".join(shown)
 
 
-def _hardware(row):
-    h = row["hardware"]
+def _hardware(about):
+    h = about["hardware"]
     if h["is_gpu"]:
         cap = f", power cap {h['power_limit']:.0f} W" if h["power_limit"] else ""
-        return f"{h['devices']} x {row['device']}{cap}, driver {h['driver']}"
+        return f"{h['devices']} x {about['device']}{cap}, driver {h['driver']}"
     return f"CPU: {h['cpu']}, {h['threads']} of {h['cpu_cores']} cores"
 
 
@@ -140,19 +138,30 @@ def _range(values):
 
 def opening(results):
     """What every report begins with, from bundles: date, commit, hardware, software, data, steps, steady window."""
-    rows = results.rows
-    if not rows:
+    abouts, rows = results.abouts, results.rows
+    if not abouts:
         return ""
-    windows = _range([r["steps"] for r in rows])
     lines = [
         ("date, call, commit", _calls(results)),
-        ("hardware", _few(map(_hardware, rows))),
-        ("software", _software(rows)),
-        ("data", clean(_few([" ".join(r["data"].split()) for r in rows], 3), 500)),
-        ("steps", f"{_range([r['window'][2] for r in rows])} a row"),
-        ("steady window", f"{windows} steps a row: {_few([clean(r['window_rule']) for r in rows])}; tokens/s are their median"),
+        ("hardware", _few(map(_hardware, abouts))),
+        ("software", _software(abouts)),
+        ("data", clean(_few([" ".join(r["data"].split()) for r in abouts], 3), 500)),
     ]
+    if rows:
+        rules = _few([clean(r["window_rule"]) for r in rows])
+        lines += [
+            ("steps", f"{_range([r['window'][2] for r in rows])} a row"),
+            ("steady window", f"{_range([r['steps'] for r in rows])} steps a row: {rules}; tokens/s are their median"),
+        ]
+    lines += [("rules of sampling", clean(rule, 500)) for rule in _rules(results)]
     return table(("", ""), [(name, value) for name, value in lines if value])
+
+
+def _rules(results):
+    """How benchmarks warm up, stop and reject: what a steady window is for them."""
+    names = ("warm_up_rule", "stop_rule", "reject_rule")
+    found = ("; ".join(bundle.attribute("/samples", name, "") for name in names) for bundle in results.bundles("bench"))
+    return list(dict.fromkeys(text for text in found if text.strip("; ")))
 
 
 def outcomes(results):
@@ -160,4 +169,4 @@ def outcomes(results):
     bad = [o for o in results.outcomes if o["status"] != "ok"]
     if not bad:
         return "None of those that ran." if results.outcomes else "No record of rows is kept beside these bundles."
-    return table_of(["row", "", "reason"], [[o["row"], o["status"], clean(o.get("reason", ""), 400)] for o in bad], 3)
+    return table_of(["row", "", "reason"], [[o["row"], o["status"], clean(o.get("reason", ""), 400)] for o in bad])

@@ -63,5 +63,5 @@ def table(entries, label=True):
         ]
         for e in entries
     ]
-    text = table_of(header, lines, 5)
+    text = table_of(header, lines)
     return f"{text}\n\n{LABEL}" if label and text else text

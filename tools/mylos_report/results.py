@@ -3,6 +3,7 @@
     results = Results(folder)             # a campaign's folder (its results/), or any folder of bundles
     results.rows                          # rows.py, of train and peer bundles
     results.bundles("profile")            # of other kinds, complete ones
+    results.abouts                        # when, where and by what each row or other bundle came about (rows.about)
     results.outcomes                      # of the latest call that has a row: {"row", "status", "reason", "seconds", "call"}
     results.problems                      # files that cannot be used, and why; numbers that samples do not give (verify())
 """
@@ -22,26 +23,46 @@ class Results:
         self.place = self.folder / "results" if (self.folder / "results").is_dir() else self.folder
         self.rows, self.problems, self.notes = rows.read(self.folder)
         self.outcomes = self._outcomes()
+        self._excuse()
+        self._others = self._read_others()
+        self.abouts = [*self.rows, *(rows.about(bundle) for bundle in self._others)]
 
     def paths(self):
         return [path for path in sorted(self.place.glob("*.h5")) if not path.name.endswith(".weights.h5")]
 
     def bundles(self, kind):
+        return [bundle for bundle in self._others if bundle.attribute("/", "kind") == kind]
+
+    def _read_others(self):
         found = []
-        for path in self.paths():
+        for path in self.paths() if len(self.rows) < len(self.paths()) else []:
             try:
                 bundle = Bundle(path)
-            except BundleError:
-                continue  # among the problems already
-            if bundle.attribute("/", "kind") == kind and bundle.attribute("/", "complete"):
+                if bundle.attribute("/", "kind") in rows.KINDS:
+                    continue
+                if not bundle.attribute("/", "complete"):
+                    raise BundleError(f"'{path}' is not complete")
                 found.append(bundle)
+            except BundleError as error:
+                if not any(str(path) in problem for problem in self.problems + self.notes):
+                    self.problems.append(str(error))
         return found
 
+    def _excuse(self):
+        """The unfinished bundle of a row that is known to have failed is no problem, but what it left."""
+        unfinished = tuple(f"{row}.{call}." for row, call in self._failed)
+        for what in [p for p in self.problems if " is not complete " in p]:
+            if pathlib.Path(what.split("'")[1]).name.startswith(unfinished) and unfinished:
+                self.problems.remove(what)
+                self.notes.append(what)
+
     def _outcomes(self):
-        latest = {}
+        latest, self._failed = {}, set()
         for path in sorted(self.place.glob("*.rows.json")):
             try:
                 for outcome in json.loads(path.read_text()):
+                    if outcome["status"] == "failed":
+                        self._failed.add((outcome["row"], outcome["call"]))
                     if outcome["status"] != "skipped" or outcome["row"] not in latest:
                         latest[outcome["row"]] = outcome
             except (OSError, ValueError, KeyError, TypeError) as error:
@@ -63,4 +84,4 @@ class Results:
         return [row for row in self.rows if row["call"].endswith(ending)]
 
     def calls(self):
-        return sorted({row["call"] for row in self.rows})
+        return sorted({about["call"] for about in self.abouts})

@@ -60,9 +60,10 @@ def _clock(bundle, first, end):
     return float(np.nanmean(clocks))
 
 
-def _power(bundle, energy, rate):
+def _power(bundle, energy):
+    """Mean over the steady window, W."""
     if energy is not None:
-        return energy * rate
+        return energy * bundle.number("/summary/tokens_per_s")
     power = bundle.table("/telemetry/gpu").get("power")
     return float(np.nanmean(power)) if power is not None and np.isfinite(power).any() else None
 
@@ -96,6 +97,7 @@ def _hardware(bundle):
         "threads": about.get("threads"),
         "power_limit": about.get("power_limit_w", about.get("power_limit")),
         "driver": about.get("driver_version") or about.get("driver", ""),
+        "uuid": about.get("uuid", ""),
         "device_memory": bundle.number("/hardware/device_memory"),
     }
 
@@ -107,6 +109,22 @@ def _software(bundle):
 def _planned_memory(bundle):
     sizes = bundle.datasets.get("/plan/memory/bytes")
     return int(sizes.sum()) if sizes is not None and sizes.size else None
+
+
+def about(bundle):
+    """When, where and by what a bundle of any kind came about."""
+    path = bundle.path
+    return {
+        "system": bundle.attribute("/", "system", "mylos"),
+        "call": bundle.attribute("/provenance", "call", ""),
+        "created": bundle.attribute("/", "created", ""),
+        "device": _need(bundle.attribute("/hardware", "device"), path, "attribute device of /hardware"),
+        "commit": bundle.attribute("/provenance", "commit", ""),
+        "dirty": bool(bundle.attribute("/provenance", "dirty", 0)),
+        "software": _software(bundle),
+        "hardware": _hardware(bundle),
+        "data": bundle.attribute("/plan", "data", "").strip(),
+    }
 
 
 def row_of(path):
@@ -134,22 +152,15 @@ def row_of(path):
     return {
         "file": pathlib.Path(path).name,
         "name": pathlib.Path(path).name.split(".")[0],
-        "system": bundle.attribute("/", "system", "mylos"),
         "mode": peer.get("mode", ""),
-        "call": bundle.attribute("/provenance", "call", ""),
         "note": bundle.text("/provenance/note"),
-        "created": bundle.attribute("/", "created", ""),
-        "device": _need(bundle.attribute("/hardware", "device"), path, "attribute device of /hardware"),
-        "commit": bundle.attribute("/provenance", "commit", ""),
-        "dirty": bool(bundle.attribute("/provenance", "dirty", 0)),
-        "software": _software(bundle),
-        "hardware": _hardware(bundle),
+        **about(bundle),
         "model": config.get("model", {}),
-        "data": bundle.attribute("/plan", "data", "").strip(),
         "documents": bool(bundle.attribute("/derived", "documents")) or bool(config.get("data", {}).get("documents")),
         "window": (first, end, len(steps.get("step", []))),
         "window_rule": bundle.attribute("/summary", "steady_window_rule", ""),
         "step_time": float(np.median(steps["step_time"][first:end])) if "step_time" in steps and end > first else None,
+        "mean_step_time": float(np.mean(steps["step_time"][first:end])) if "step_time" in steps and end > first else None,
         "planned_memory": _planned_memory(bundle),
         "parameters": int(_need(_parameters(bundle), path, "number of parameters in /plan")),
         "sequence": _key(config, path, "train", "sequence"),
@@ -167,7 +178,7 @@ def row_of(path):
         **{name: bundle.number("/derived/" + name) for name in MFU},
         "peak_memory": number("/summary/device_memory_peak"),
         "energy_per_token": energy,
-        "power": _power(bundle, energy, rate),
+        "power": _power(bundle, energy),
         "data_wait": bundle.number("/summary/data_wait_fraction"),
         "sm_clock": _clock(bundle, first, end),
         "losses": {int(s): float(x) for s, x in zip(steps.get("step", []), steps.get("loss", []))},
