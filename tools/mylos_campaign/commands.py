@@ -10,7 +10,7 @@ from mylos_device.bench import INTERRUPTED
 from mylos_device.errors import PlanError
 from mylos_device.progress import say
 
-from . import history, new, run
+from . import history, keep, new, run
 from .folder import Campaign, campaigns, find
 
 
@@ -55,6 +55,9 @@ def _parser(text):
     p.add_argument("campaign", nargs="*")
     p.add_argument("--results", help="another folder of bundles; writes report.md there")
     p.add_argument("--check", action="store_true", help="change nothing; exit status 1 when pages and bundles disagree")
+    p = commands.add_parser("keep", help="take bundles of a folder of results into the campaign")
+    p.add_argument("campaign")
+    p.add_argument("--out", help="the folder (default: results/NAME here)")
     p = commands.add_parser("new", help="a folder that keeps the convention, to change")
     p.add_argument("campaign")
     return parser
@@ -108,6 +111,8 @@ def main(text, python):
         if arguments.command == "report":
             return report(arguments)
         campaign = find(arguments.campaign)
+        if arguments.command == "keep":
+            return 0 if keep.keep(campaign, campaign.out(arguments.out)) else 1
         if arguments.command == "status":
             return status(campaign, arguments)
         if arguments.submit and not arguments.sbatch:

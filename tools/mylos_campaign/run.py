@@ -5,7 +5,6 @@ Exit status: 0 when no row failed and one was or had been measured, 1 otherwise,
 """
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -16,10 +15,8 @@ from mylos_device import bench
 from mylos_device.errors import PlanError
 from mylos_device.progress import say
 
-from . import history, machine, slurm
+from . import history, keep, machine, slurm
 from .folder import ROOT, environment
-
-KEPT_BYTES = 16 << 20
 
 
 def place_of(build):
@@ -81,22 +78,6 @@ def launcher(ranks, has_mpi):
     return ("mpirun", "-n", str(ranks))
 
 
-def keep(campaign, out, call):
-    """Copies the call's bundles and its outcomes, without their commands, into the campaign."""
-    campaign.kept.mkdir(exist_ok=True)
-    copied = 0
-    for path in sorted(p for p in out.glob(f"*.{call}*.h5") if not p.name.endswith(".weights.h5")):
-        if path.stat().st_size > KEPT_BYTES:
-            say(f"not kept: {path.name} has {path.stat().st_size / 2**20:.1f} MiB; a kept bundle has at most {KEPT_BYTES >> 20}", sys.stderr)
-            continue
-        shutil.copy2(path, campaign.kept / path.name)
-        copied += 1
-    outcomes = json.loads((out / f"{call}.rows.json").read_text())
-    short = [{key: value for key, value in o.items() if key not in ("command", "log")} for o in outcomes]
-    (campaign.kept / f"{call}.rows.json").write_text(json.dumps(short, indent=1) + "\n")
-    say(f"kept {copied} bundles in {campaign.kept}; they are part of the tree once committed")
-
-
 def report(campaign, out=None, check=False):
     """Exit status of the campaign's own report."""
     if importlib.util.find_spec("h5py") is None:
@@ -120,6 +101,8 @@ def run(campaign, arguments, python):
     if not plan.rows:
         say("nothing left to run; --again measures finished rows once more, --retry the failed ones")
         failed = any(state == "failed" for _, state, _ in others)
+        if arguments.keep:
+            keep.keep(campaign, out)
         return report(campaign, out) or int(failed)
     programs = environment()
     if place.libraries:
@@ -135,7 +118,7 @@ def run(campaign, arguments, python):
     outcomes, interrupted = bench.measure(plan, place, options)
     bench.summary(outcomes)
     if arguments.keep:
-        keep(campaign, out, options.call)
+        keep.keep(campaign, out)
     reported = report(campaign, out)
     if interrupted:
         return bench.INTERRUPTED
