@@ -47,7 +47,7 @@ def kernels(results):
     for name, bundle in profiles(results):
         step = bundle.number("/summary/step_time")
         rows = columns(bundle, "kernels", "name", "region", "category", "calls", "exposed")
-        lines = [[f"`{kernel[:80].replace('|', '/')}`", f"`{region}`" if region else "none", category, f"{calls:,.0f}", f"{1000 * exposed:,.2f}",
+        lines = [[f"`{(kernel or category)[:80].replace('|', '/')}`", f"`{region}`" if region else "none", category, f"{calls:,.0f}", f"{1000 * exposed:,.2f}",
                   f"{100 * exposed / step:.1f} %"]
                  for kernel, region, category, calls, exposed in sorted(rows, key=lambda r: -r[4])[:15]]  # fmt: skip
         tables.append(f"Row `{name}`, {len(rows)} kernels:\n\n" + parts.table_of(["kernel", "region", "category", "calls a step", "ms a step", "share"], lines))
