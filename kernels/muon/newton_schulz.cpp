@@ -83,8 +83,7 @@ class Iteration {
         parts_(parts),
         count_(u.extent(0)),
         side_(std::min(u.extent(1), u.extent(2))),
-        wide_(u.extent(1) <= u.extent(2)),
-        in_halves_(detail::worth_halving(side_, count_)) {}
+        wide_(u.extent(1) <= u.extent(2)) {}
 
   // x = p(p(...)) as it is written: three products an iteration.
   void direct(Tensor& x, Tensor& next) {
@@ -125,41 +124,47 @@ class Iteration {
 
   // q = q (a + P)
   void accumulate() {
-    symmetric(parts_.q, parts_.polynomial, 1.0f, kA, parts_.q, parts_.half, false);
+    matmul_batched(stream_, first(parts_.q), first(parts_.polynomial),
+                   {.b = Transpose::yes, .beta = kA, .addend = first(parts_.q)}, small(), parts_.product,
+                   first(parts_.half));
     std::swap(parts_.q, parts_.half);
   }
 
   void gram(const Tensor& x) {
     const Transpose no = Transpose::no, yes = Transpose::yes;
-    detail::symmetric_product(stream_, first(x), first(x), {.a = wide_ ? no : yes, .b = wide_ ? yes : no},
-                              {.count = count_, .a = step(x), .b = step(x), .c = side_ * side_, .z = 0}, in_halves_,
-                              parts_.product, first(parts_.gram));
+    mirrored(first(x), first(x), {.a = wide_ ? no : yes, .b = wide_ ? yes : no},
+             {.count = count_, .a = step(x), .b = step(x), .c = side_ * side_, .z = 0}, first(parts_.gram));
   }
 
   // c = alpha · a · b + beta · z of symmetric matrices that commute. b counts as its own transpose: then the rows of both are read in runs.
-  void symmetric(const Tensor& a, const Tensor& b, float alpha, float beta, const Tensor& z, const Tensor& c,
-                 bool halves) {
-    const std::int64_t size = side_ * side_;
-    detail::symmetric_product(
-        stream_, first(a), first(b), {.b = Transpose::yes, .alpha = alpha, .beta = beta, .addend = first(z)},
-        {.count = count_, .a = size, .b = size, .c = size, .z = size}, halves, parts_.product, first(c));
-  }
   void symmetric(const Tensor& a, const Tensor& b, float alpha, float beta, const Tensor& z, const Tensor& c) {
-    symmetric(a, b, alpha, beta, z, c, in_halves_);
+    mirrored(first(a), first(b), {.b = Transpose::yes, .alpha = alpha, .beta = beta, .addend = first(z)}, small(),
+             first(c));
+  }
+
+  void mirrored(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch, const Tensor& c) {
+    detail::symmetric_product(stream_, a, b, options, batch, detail::best_mirroring(a, b, options, batch, c),
+                              parts_.product, c);
+  }
+
+  Batch small() const {
+    const std::int64_t size = side_ * side_;
+    return {.count = count_, .a = size, .b = size, .c = size, .z = size};
   }
 
   // next = pᵀ · x + beta · x; x · p + beta · x for tall matrices.
   void multiply(const Tensor& p, const Tensor& x, float beta, const Tensor& next) {
-    const std::int64_t small = side_ * side_, large = step(x);
+    const std::int64_t square = side_ * side_, large = step(x);
     const MatmulOptions options{.a = wide_ ? Transpose::yes : Transpose::no, .beta = beta, .addend = first(x)};
-    const Batch batch{.count = count_, .a = wide_ ? small : large, .b = wide_ ? large : small, .c = large, .z = large};
+    const Batch batch{
+        .count = count_, .a = wide_ ? square : large, .b = wide_ ? large : square, .c = large, .z = large};
     matmul_batched(stream_, first(wide_ ? p : x), first(wide_ ? x : p), options, batch, parts_.product, first(next));
   }
 
   const Stream& stream_;
   Parts parts_;
   std::int64_t count_, side_;
-  bool wide_, in_halves_;
+  bool wide_;
 };
 
 // Products of [s, s] matrices, and of [s, s] or [R, C] with [R, C].

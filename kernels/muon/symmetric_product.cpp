@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "kernels/muon/muon_device.hpp"
+#include "kernels/muon/symmetric_tiles.hpp"
 
 namespace mylos::kernels::detail {
 namespace {
@@ -18,11 +19,27 @@ Halves halves_of(const Tensor& t, int dim) {
 
 }  // namespace
 
-bool worth_halving(std::int64_t s, std::int64_t count) { return count == 1 && s >= kHalvesFrom && s % 256 == 0; }
+Mirrored best_mirroring([[maybe_unused]] const Tensor& a, [[maybe_unused]] const Tensor& b,
+                        [[maybe_unused]] const MatmulOptions& options, const Batch& batch, const Tensor& c) {
+#if defined(MYLOS_SYMMETRIC_TILES)
+  if (device::symmetric_tiles_take(a, b, options, batch, c)) return Mirrored::tiles;
+#endif
+  const std::int64_t s = c.extent(0);  // halves keep the alignment that fast products want
+  return batch.count == 1 && s >= kHalvesFrom && s % 256 == 0 ? Mirrored::halves : Mirrored::no;
+}
 
 void symmetric_product(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                       const Batch& batch, bool in_halves, const Tensor& workspace, const Tensor& c) {
-  if (!in_halves) return matmul_batched(stream, a, b, options, batch, workspace, c);
+                       const Batch& batch, Mirrored how, const Tensor& workspace, const Tensor& c) {
+  if (how == Mirrored::no) return matmul_batched(stream, a, b, options, batch, workspace, c);
+  if (how == Mirrored::tiles) {
+#if defined(MYLOS_SYMMETRIC_TILES)
+    check(device::symmetric_tiles_take(a, b, options, batch, c), "symmetric_product: no tiles for {} x {} -> {}",
+          a.describe(), b.describe(), c.describe());
+    return device::symmetric_tiles(stream, a, b, options, batch, c);
+#else
+    check(false, "symmetric_product: tiles need a CUDA build for Hopper; use halves");
+#endif
+  }
   const std::int64_t s = c.extent(0), h = s / 2, corner = h * (s + 1);
   check(batch.count == 1 && s % 2 == 0 && c.is_dense(),
         "symmetric_product: {} x {} in halves; they need an even side, a dense matrix and a batch of one", batch.count,

@@ -1,9 +1,10 @@
-// The product of two matrices whose result is symmetric, from three quarters of its FLOPs where that is faster.
+// The product of two matrices whose result is symmetric, from half or three quarters of its FLOPs where that is faster.
 //
 //   C_i = alpha · op(A_i) · op(B_i) + beta · Z_i, all C_i [s, s] symmetric in exact arithmetic; operands as in matmul/batched.hpp, C and Z dense.
-// In halves, the two blocks on the diagonal (one batch of two) and the one below it are products, and the one above is its mirror image, so
-// that C is symmetric to the bit. Worth it from kHalvesFrom on: at s = 4096 an H200 has 384 tiles of 128 x 256 to do instead of
-// 512, and the mirror is one pass over s²/2 elements.
+// Mirrored, one side of the diagonal is computed and the other is its mirror image, so that C is symmetric to the bit:
+//   tiles   lower triangle in tiles of 128 x 128 (symmetric_tiles.hpp: Hopper, bf16): half the FLOPs
+//   halves  the two blocks on the diagonal (one batch of two) and the one below it: three quarters, of one matrix with an even side. On an H200 it
+//           pays from kHalvesFrom on: at s = 4096 there are 384 tiles of 128 x 256 to do instead of 512
 #pragma once
 
 #include "kernels/matmul/batched.hpp"
@@ -12,10 +13,12 @@ namespace mylos::kernels::detail {
 
 inline constexpr std::int64_t kHalvesFrom = 2048;
 
-// Whether halves pay, and can be: one large matrix, whose halves keep the alignment that fast products want.
-bool worth_halving(std::int64_t s, std::int64_t count);
+enum class Mirrored { no, halves, tiles };
 
+// The fastest way that there is for these operands.
+Mirrored best_mirroring(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,
+                        const Tensor& c);
 void symmetric_product(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                       const Batch& batch, bool in_halves, const Tensor& workspace, const Tensor& c);
+                       const Batch& batch, Mirrored how, const Tensor& workspace, const Tensor& c);
 
 }  // namespace mylos::kernels::detail

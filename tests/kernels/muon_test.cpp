@@ -129,7 +129,7 @@ TEST(SymmetricProduct, InHalvesIsTheWholeAndSymmetricToTheBit) {
         k::detail::symmetric_product(
             stream, dx.tensor, dx.tensor,
             {.a = tall ? T::yes : T::no, .b = tall ? T::no : T::yes, .alpha = 2.0f, .beta = 0.5f, .addend = dz.tensor},
-            {}, true, workspace.tensor, dc.tensor);
+            {}, k::detail::Mirrored::halves, workspace.tensor, dc.tensor);
         HostTensor want = product(x, x, true);
         for (std::int64_t i = 0; i < want.size(); ++i) want[i] = 2.0 * want[i] + 0.5 * z[i];
         const HostTensor got = to_host(stream, dc.tensor);
@@ -137,6 +137,66 @@ TEST(SymmetricProduct, InHalvesIsTheWholeAndSymmetricToTheBit) {
         for (std::int64_t i = 0; i < s / 2; ++i)
           for (std::int64_t j = s / 2; j < s; ++j) ASSERT_EQ(got.at(i, j), got.at(j, i)) << i << ", " << j;
       }
+}
+
+TEST(SymmetricProduct, InTilesIsTheWholeAndSymmetricToTheBit) {
+  Stream stream;
+  const DeviceTensor workspace = empty_device({k::matmul_workspace()}, DType::u8);
+  constexpr std::int64_t kCount = 2;
+  for (const auto& [s, l] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{128, 64}, {128, 320}, {384, 192}, {640, 64}})
+    for (const auto& [beta, tall] : {std::pair{0.0f, false}, {-0.5f, false}, {0.0f, true}, {-0.5f, true}}) {
+      SCOPED_TRACE(fmt::format("side {} length {} beta {}{}", s, l, beta, tall ? ", tall" : ""));
+      const HostTensor x = random_normal({kCount * s, l}, test_seed() + 6).rounded(DType::bf16);
+      HostTensor z = random_normal({kCount * s, s}, test_seed() + 7).rounded(DType::bf16);
+      for (std::int64_t i = 0; i < kCount * s; ++i)
+        for (std::int64_t j = 0; j < i % s; ++j) z.at(i, j) = z.at(i / s * s + j, i % s);
+      HostTensor stored = x;
+      if (tall) {
+        stored.shape = {kCount * l, s};
+        for (std::int64_t i = 0; i < kCount * s; ++i)
+          for (std::int64_t e = 0; e < l; ++e) stored.at(i / s * l + e, i % s) = x.at(i, e);
+      }
+      const DeviceTensor dx = to_device(stream, stored, DType::bf16), dz = to_device(stream, z, DType::bf16),
+                         dc = empty_device({kCount * s, s}, DType::bf16);
+      const auto one = [&](const DeviceTensor& t) { return t.tensor.slice(0, 0, t.tensor.extent(0) / kCount); };
+      const k::Transpose no = k::Transpose::no, yes = k::Transpose::yes;
+      k::MatmulOptions options{.a = tall ? yes : no, .b = tall ? no : yes, .alpha = 2.0f, .beta = beta};
+      if (beta != 0) options.addend = one(dz);
+      const k::Batch batch{.count = kCount, .a = s * l, .b = s * l, .c = s * s, .z = s * s};
+      const auto how = k::detail::best_mirroring(one(dx), one(dx), options, batch, one(dc));
+      if (how != k::detail::Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
+      k::detail::symmetric_product(stream, one(dx), one(dx), options, batch, how, workspace.tensor, one(dc));
+      const HostTensor got = to_host(stream, dc.tensor);
+      HostTensor want = zeros({kCount * s, s});
+      for (std::int64_t i = 0; i < kCount * s; ++i)
+        for (std::int64_t j = 0; j < s; ++j) {
+          double sum = 0;
+          for (std::int64_t e = 0; e < l; ++e) sum += x.at(i, e) * x.at(i / s * s + j, e);
+          want.at(i, j) = 2.0 * sum + double(beta) * z.at(i, j);
+        }
+      EXPECT_TRUE(close(got, want, 4e-3, 1.0));
+      for (std::int64_t i = 0; i < kCount * s; ++i)
+        for (std::int64_t j = 0; j < i % s; ++j)
+          ASSERT_EQ(got.at(i, j), got.at(i / s * s + j, i % s)) << i << ", " << j;
+    }
+}
+
+// Sides that a GPU takes tiles for, so that the whole iteration goes through them.
+TEST(NewtonSchulz, TilesOfAGpuGiveTheSame) {
+  Stream stream;
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{128, 128}, {128, 320}, {320, 128}}) {
+    SCOPED_TRACE(fmt::format("[{}, {}]", rows, columns));
+    HostTensor all = random_normal({2, rows, columns}, test_seed() + 8).rounded(DType::bf16);
+    const HostTensor got = run(stream, all, DType::bf16, 5);
+    for (std::int64_t m = 0; m < 2; ++m) {
+      HostTensor one = zeros({rows, columns}), part = one;
+      std::copy_n(all.v.begin() + m * rows * columns, rows * columns, one.v.begin());
+      std::copy_n(got.v.begin() + m * rows * columns, rows * columns, part.v.begin());
+      EXPECT_TRUE(close(part, orthogonalized(one, 5), 0.08)) << m;
+    }
+  }
 }
 
 }  // namespace
