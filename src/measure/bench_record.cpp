@@ -31,7 +31,7 @@ void check_case(const BenchCase& c, std::span<const BenchSample> samples) {
   check(!c.name.empty() && c.name.size() <= 200, "a case needs a name of 1 to 200 bytes; '{}' has {}", c.name,
         c.name.size());
   check(!c.component.empty(), "case '{}' names no component", c.name);
-  for (const double amount : {c.flops, c.bytes, c.items, c.warm_up_s})
+  for (const double amount : {c.flops, c.bytes, c.items, c.memory_bytes, c.warm_up_s})
     check(std::isfinite(amount) && amount >= 0,
           "case '{}' counts {}; FLOPs, bytes, items and time are finite and not negative", c.name, amount);
   check(c.flops + c.bytes + c.items == 0 || !c.work_source.empty(),

@@ -36,6 +36,7 @@ struct BenchCase {
   std::int64_t threads = 1;
   // Of one call, 0: not counted. Operands count once, so bytes are the least that memory moves.
   double flops = 0, bytes = 0, items = 0;
+  double memory_bytes = 0;    // of the device, that one set of operands takes; 0: not counted
   std::string item_units{};   // "tokens"; "" without items
   std::string work_source{};  // where flops, bytes and items come from: "model::step_ledger, op rms_norm"
   // The check in the same process before timing: largest error and what it may be, in the units of the check; or why there is none.

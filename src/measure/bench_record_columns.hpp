@@ -32,6 +32,7 @@ struct BenchNumberColumn {
   void (*set)(BenchCase&, double);
   const char *units, *description;
   bool may_be_nan = false;
+  bool may_be_absent = false;  // in older files, and where nobody counts: 0
 };
 
 inline constexpr BenchNumberColumn kBenchNumbers[] = {
@@ -48,6 +49,8 @@ inline constexpr BenchNumberColumn kBenchNumbers[] = {
      "of one call when each operand moves once; 0: not counted"},
     {"items", [](const BenchCase& c) { return c.items; }, [](BenchCase& c, double v) { c.items = v; }, "1",
      "of one call, in item_units; 0: not counted"},
+    {"memory", [](const BenchCase& c) { return c.memory_bytes; }, [](BenchCase& c, double v) { c.memory_bytes = v; },
+     "byte", "memory of the device that one set of operands takes; 0: not counted", false, true},
     {"error", [](const BenchCase& c) { return c.error; }, [](BenchCase& c, double v) { c.error = v; }, "1",
      "largest error of the check; NaN without one", true},
     {"bound", [](const BenchCase& c) { return c.bound; }, [](BenchCase& c, double v) { c.bound = v; }, "1",

@@ -47,6 +47,7 @@ std::vector<BenchCase> read_cases(const Reader& file) {
   }
   for (const BenchNumberColumn& c : kBenchNumbers) {
     const std::string path = std::string("/cases/") + c.name;
+    if (c.may_be_absent && !file.has_dataset(path)) continue;
     const std::vector<double> values = column(file, path, rows);
     for (std::size_t i = 0; i < rows; ++i) {
       const bool is_count = c.units == std::string("1") && !c.may_be_nan;  // becomes an integer

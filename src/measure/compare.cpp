@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kSignificant = 0.05;
 constexpr std::size_t kFewestRounds = 5, kFewestPairs = 6;
+constexpr std::size_t kFewestSamples = 8;  // of one run: from there on it shows whether neighbours resemble each other
 
 // Accepted samples of one side, round by round; in cycles or in seconds, as logarithms.
 struct Series {
@@ -59,7 +60,9 @@ Sides sides_of(const ComparedCase& c, bool in_cycles, bool paired) {
 Change change_of(const Sides& s, const std::string& method) {
   Shift shift;
   if (method == "samples") {
-    shift = compare_locations(s.a.all(), s.b.all());
+    const std::vector<double> a = s.a.all(), b = s.b.all();
+    shift = compare_locations(a, b);
+    if (std::min(a.size(), b.size()) < kFewestSamples) return {std::exp(shift.shift)};
   } else {
     const std::vector<double> a = s.a.medians(), b = s.b.medians();
     if (method == "rounds") {

@@ -168,6 +168,10 @@ TEST(BenchRecord, ValidateComputesEveryFigureOnceMore) {
   const Columns whole = columns_of(path);
   write_columns(path, whole);
   ASSERT_EQ(errors(path), "");
+  Columns older = whole;
+  older.reals.erase("/cases/memory");
+  write_columns(path, older);
+  EXPECT_EQ(errors(path), "");
   for (const auto& [name, values] : whole.reals) {
     if (!name.starts_with("/derived/")) continue;
     Columns changed = whole;
@@ -210,6 +214,7 @@ TEST(BenchRecord, ValidateNamesWhatDoesNotFit) {
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/bytes"].push_back(1); }), "rows");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.texts["/cases/name"][1] = "copy"; }), "twice");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.texts["/cases/stop"].pop_back(); }), "rows");
+  EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/memory"][0] = -1; }), "cannot be");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.texts.erase("/cases/check"); }), "/cases/check");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals.erase(calls + "power"); }), "power");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/derived/rooflines/case"][0] = 7; }), "there are 3 cases");

@@ -129,7 +129,7 @@ TEST(Compare, AChangeOfClockIsNoChangeOfCode) {
 TEST(Compare, SaysWhyItIsUnsure) {
   std::mt19937_64 random(6);
   const auto few = [&](int n) { return Rounds{noisy_samples(random, n, 1e-3)}; };
-  EXPECT_CONTAINS(compare({few(3), few(100)}).reason, "3 and 100 samples are too few");
+  EXPECT_CONTAINS(compare({few(7), few(100)}).reason, "7 and 100 samples are too few");
   EXPECT_CONTAINS(compare({{noisy_samples(random, 20, 1e-3, 0.05)}, {noisy_samples(random, 20, 1e-3, 0.05)}}).reason,
                   "measure longer");
   Rounds rejected = few(20);
