@@ -1,4 +1,5 @@
 """tools/campaign: every campaign keeps the convention, its pages are what its bundles say, and a run goes on where the last one ended."""
+import hashlib
 import json
 import os
 import pathlib
@@ -15,7 +16,8 @@ from mylos_campaign import convention, folder, machine  # noqa: E402
 from mylos_device import plan, sweep  # noqa: E402
 from mylos_device.bench import Place  # noqa: E402
 from mylos_device.errors import PlanError  # noqa: E402
-from mylos_report import quoted, readme  # noqa: E402
+from mylos_report import plots, quoted, readme, recompute  # noqa: E402
+from mylos_report.bundle import Bundle  # noqa: E402
 
 MYLOS = os.environ["MYLOS"]
 SMALL = """
@@ -120,6 +122,23 @@ class Folder(unittest.TestCase):
         done = report("--check")
         self.assertEqual(done.returncode, 1)
         self.assertIn("999,999", done.stderr)
+
+    def test_sums_that_samples_do_not_give_are_found(self):
+        import h5py
+
+        bundle = next((ROOT / "campaigns/packing/results").glob("plain-2048.*.h5"))
+        shutil.copy(bundle, self.place / bundle.name)
+        self.assertEqual(recompute.disagreements(Bundle(self.place / bundle.name)), [])
+        for name, why in (("summary/tokens_per_s_median", "tokens_per_s_median is"), ("summary/tokens_per_s", "tokens_per_s is"),
+                          ("derived/mfu_palm", "mfu_palm is"), ("derived/energy_per_token", "energy_per_token is"),
+                          ("summary/steady_window_first", "steady window")):  # fmt: skip
+            with self.subTest(name):
+                shutil.copy(bundle, self.place / bundle.name)
+                with h5py.File(self.place / bundle.name, "r+") as file:
+                    item = file[name]
+                    item[()] = item[()] * 1.01 + (1 if "window" in name else 0)
+                    item.attrs["sha256"] = hashlib.sha256(item[()].tobytes()).hexdigest()
+                self.assertIn(why, "\n".join(recompute.disagreements(Bundle(self.place / bundle.name))))
 
     def test_a_new_campaign_keeps_the_convention_and_reports(self):
         made = self.make()
@@ -231,6 +250,24 @@ class Folder(unittest.TestCase):
         ):  # fmt: skip
             self.assertRegex(machine.refusal(row, here, place, "absent", config, dict(os.environ)), why)
         self.assertEqual(machine.refusal(plan.Row("a", 1, config="x"), here, place, "absent", ROOT / "configs/model/debug.toml", dict(os.environ)), "")
+
+    def test_figures_are_drawn_again_only_of_other_data(self):
+        def rows(scale):
+            return [{"parameters": 10**9, "system": "mylos", "mode": "", "batch": b, "hardware": {"devices": b}, "tokens_per_s": scale * b,
+                     "tokens_per_s_low": 0.9 * scale * b, "tokens_per_s_high": 1.1 * scale * b} for b in (1, 2, 4)]  # fmt: skip
+
+        def sweep_of(found):
+            return plots.sweep(found, "sweep.png", "alt", "title", lambda r: r["system"], lambda r: r["batch"], lambda r: r["tokens_per_s"], "x", "y")
+
+        entries = [{"system": "Other", "model": "1 B", "gpus": n, "tokens_per_s": 50.0 * n} for n in (1, 8)]
+        figure = sweep_of(rows(100.0))
+        self.assertEqual([figure.ensure(self.place), figure.ensure(self.place)], [True, False])
+        self.assertTrue(sweep_of(rows(100.0)).is_current(self.place))
+        self.assertFalse(sweep_of(rows(100.5)).is_current(self.place))
+        self.assertIn(figure.note, figure.markdown())
+        self.assertTrue(plots.scaling(rows(100.0), entries, "scaling.png", "alt", "title").ensure(self.place))
+        self.assertGreater((self.place / "scaling.png").stat().st_size, 5000)
+        self.assertIsNone(sweep_of([]))
 
     def test_markers_and_quotes_are_checked(self):
         good = "a\n<!-- mylos:table x -->\nold\n<!-- mylos:end -->\n"

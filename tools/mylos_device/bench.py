@@ -23,7 +23,7 @@ from pathlib import Path
 from .errors import PlanError
 from .interrupt import Interrupts
 from .plan import Plan, Row, load
-from .progress import Progress, say
+from .progress import Progress, say, shown
 from .tokens import write_text_tokens, write_tokens
 
 INTERRUPTED = 130  # exit status, as shells give it for Ctrl-C
@@ -254,7 +254,7 @@ def measure(plan: Plan, place: Place, options: Options) -> tuple[list, bool]:
     """Runs the rows and shows their table; outcomes, and whether an interrupt ended it."""
     with Interrupts() as interrupts:
         run = Bench(place, plan, options, interrupts)
-        say(f"call {options.call}: {len(plan.rows)} rows into {options.out}")
+        say(f"call {options.call}: {len(plan.rows)} rows into {shown(options.out)}")
         run.run_all()
         to_bundles(options.out)
         say()

@@ -19,6 +19,11 @@ def say(text: str = "", file=None) -> None:
         print(text, file=file or sys.stdout, flush=True)
 
 
+def shown(path: Path) -> str:
+    """From the working directory, where it lies in it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
 def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -95,7 +95,8 @@ def _run(folder, functions, arguments):
     _say(results.problems if not arguments.check else [])
     if arguments.results:
         title = (folder / README).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        print(elsewhere(folder.name, title, results, texts, figures))
+        path, here = elsewhere(folder.name, title, results, texts, figures), pathlib.Path.cwd()
+        print(path.relative_to(here) if path.is_relative_to(here) else path)
         return 1 if results.problems else 0
     if arguments.check:
         found = check(folder, results, texts, figures)
