@@ -12,6 +12,7 @@
 #include "measure/compare_bundles.hpp"
 #include "train/generation.hpp"
 #include "train/profile.hpp"
+#include "train/profile_steps.hpp"
 
 namespace mylos::cli {
 
@@ -28,7 +29,11 @@ struct ConfigArguments {
   std::vector<std::string> overrides;     // section.key=value
   std::vector<std::string> command_line;  // for the bundle
 };
-int train(const ConfigArguments& arguments);
+struct TrainArguments {
+  ConfigArguments config;
+  std::optional<train::ProfileRequest> profile;
+};
+int train(const TrainArguments& arguments);
 int plan(const ConfigArguments& arguments, bool json);
 
 struct ProfileArguments {

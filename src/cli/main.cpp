@@ -51,7 +51,23 @@ int run(int argc, char** argv) {
 
   auto* train = app.add_subcommand("train", "train a model: mylos train CONFIG.toml [--section.key=value ...]");
   train->add_option("config", config.path, "configuration (TOML)")->required();
-  train->callback([&] { command = [&] { return cli::train(config); }; });
+  bool profiles = false;
+  mylos::train::ProfileRequest request;
+  auto* profile_flag =
+      train->add_flag("--profile", profiles, "record every kernel of some steps; leaves a bundle of kind profile");
+  train->add_option("--profile-steps", request.steps, "steps to record; default 3")
+      ->check(CLI::Range(std::int64_t(1), mylos::train::ProfileRequest::kMostSteps))
+      ->needs(profile_flag);
+  train->add_option("--profile-after", request.after, "the step before them; default 10, less in a shorter run")
+      ->check(CLI::PositiveNumber)
+      ->needs(profile_flag);
+  train->add_option("--profile-output", request.bundle, "bundle; default: output.bundle ending in .profile.h5")
+      ->needs(profile_flag);
+  train->add_option("--profile-trace", request.timeline, "timeline to write, JSON for Perfetto or chrome://tracing")
+      ->needs(profile_flag);
+  train->callback([&] {
+    command = [&] { return cli::train({config, profiles ? std::optional(request) : std::nullopt}); };
+  });
 
   bool json = false;
   auto* plan = app.add_subcommand("plan", "print parameters and the memory plan of a configuration");

@@ -10,6 +10,7 @@
 #include "checkpoint/isolate.hpp"
 #include "checkpoint/store.hpp"
 #include "measure/bench_record_file.hpp"
+#include "measure/kernel_trace_bundle.hpp"
 
 namespace mylos::measure {
 
@@ -123,6 +124,7 @@ Json summary_of(const std::string& path) {
   const auto kind = file.attributes("/").find("kind");
   if (kind != file.attributes("/").end() && kind->second == AttributeValue(std::string("bench")))
     j["cases"] = bench_table(file);
+  if (has_kernels(file)) j["kernels"] = kernel_summary(file);
   return j;
 }
 
@@ -171,6 +173,9 @@ std::string as_text(const Json& j) {
     }
   }
   if (j.contains("cases")) out += bench_table_text(j["cases"]);
+  if (j.contains("kernels"))
+    for (const auto& [name, text] : j["kernels"].items())
+      out += fmt::format("\nkernels: {}\n{}", name, printable(to_text(text), kShownText));
   out.pop_back();  // the caller ends the last line, as it does for the JSON
   return out;
 }

@@ -62,11 +62,13 @@ const char* name_of(OpClass c) {
   return "optimizer";
 }
 
-OpClass OpRow::op_class() const {
-  if (cost.phase == model::Phase::optimizer) return OpClass::optimizer;
-  if (cost.op.starts_with("matmul/") || cost.op.starts_with("linear_cross_entropy")) return OpClass::products;
-  return cost.op == "attention" ? OpClass::attention : OpClass::memory_bound;
+OpClass op_class(std::string_view phase, std::string_view op) {
+  if (phase == model::name_of(model::Phase::optimizer)) return OpClass::optimizer;
+  if (op.starts_with("matmul/") || op.starts_with("linear_cross_entropy")) return OpClass::products;
+  return op == "attention" ? OpClass::attention : OpClass::memory_bound;
 }
+
+OpClass OpRow::op_class() const { return measure::op_class(model::name_of(cost.phase), cost.op); }
 
 OpTable op_table(const std::vector<OpTime>& times, std::int64_t steps, double step_s,
                  const std::vector<model::OpCost>& ledger, const std::optional<DevicePeak>& peak) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/mfu.hpp"
@@ -19,6 +20,7 @@ namespace mylos::measure {
 
 enum class OpClass { products, attention, memory_bound, optimizer };
 const char* name_of(OpClass c);
+OpClass op_class(std::string_view phase, std::string_view op);  // of a region
 
 struct OpRow {
   model::OpCost cost;  // of one step

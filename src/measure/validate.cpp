@@ -8,6 +8,7 @@
 #include "checkpoint/store.hpp"
 #include "measure/bench_record_file.hpp"
 #include "measure/inspect.hpp"
+#include "measure/kernel_trace_bundle.hpp"
 
 namespace mylos::measure {
 
@@ -106,10 +107,15 @@ class Check {
       if (file_.has_group(group))
         for (const std::string& table : file_.groups(group))
           guarded(table, [&] { equal_lengths(std::string(group) + "/" + table); });
-    for (const char* table : {"/cases", "/derived/cases", "/derived/rooflines"})
+    for (const char* table :
+         {"/cases", "/derived/cases", "/derived/rooflines", "/derived/kernels", "/derived/categories"})
       if (file_.has_group(table)) guarded(table, [&] { equal_lengths(table); });
     if (kind == "bench") {
       const std::vector<Finding> more = bench_findings(file_);
+      findings_.insert(findings_.end(), more.begin(), more.end());
+    }
+    if (kind == "profile" && has_kernels(file_)) {
+      const std::vector<Finding> more = kernel_findings(file_);
       findings_.insert(findings_.end(), more.begin(), more.end());
     }
     if (kind == "train" || kind == "peer") guarded("/samples/steps", [&] { steps(); });

@@ -55,6 +55,29 @@ bool profiler_loaded() { return Kokkos::Profiling::profileLibraryLoaded(); }
 void push_region(const std::string& name) { Kokkos::Profiling::pushRegion(name); }
 void pop_region() { Kokkos::Profiling::popRegion(); }
 
+namespace {
+KernelObserver* g_kernels = nullptr;
+}  // namespace
+
+bool observe_kernels(KernelObserver* observer) {
+  if (g_kernels == nullptr && profiler_loaded()) return false;
+  namespace tools = Kokkos::Tools::Experimental;
+  g_kernels = observer;
+  tools::EventSet events{};
+  if (observer != nullptr) {
+    const auto begin = [](const char* label, std::uint32_t, std::uint64_t*) { g_kernels->kernel_begins(label); };
+    const auto end = [](std::uint64_t) { g_kernels->work_ends(); };
+    events.begin_parallel_for = events.begin_parallel_reduce = events.begin_parallel_scan = begin;
+    events.end_parallel_for = events.end_parallel_reduce = events.end_parallel_scan = end;
+    events.begin_deep_copy = [](Kokkos::Tools::SpaceHandle, const char* label, const void*, Kokkos::Tools::SpaceHandle,
+                                const char*, const void*,
+                                std::uint64_t bytes) { g_kernels->copy_begins(label, std::int64_t(bytes)); };
+    events.end_deep_copy = [] { g_kernels->work_ends(); };
+  }
+  tools::set_callbacks(events);
+  return true;
+}
+
 DeviceInfo info() {
   DeviceInfo r;
   r.backend = Exec::name();

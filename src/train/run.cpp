@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "data/loader.hpp"
 #include "optimizer/schedule.hpp"
 #include "train/evaluation.hpp"
+#include "train/ledger.hpp"
 #include "train/products.hpp"
 #include "train/progress.hpp"
 #include "train/record.hpp"
@@ -59,8 +61,9 @@ class Run {
     introduce();
     plan::check_fits(plan_, hardware_.device_memory_bytes);
     check_outputs(c_);
-    measure::Provenance provenance = measure::collect_provenance(options.command_line);
-    provenance.user_note = c_.output.note;
+    provenance_ = measure::collect_provenance(options.command_line);
+    provenance_.user_note = c_.output.note;
+    if (options.profile) profiler_.emplace(c_, *options.profile);
     if (const auto peak = measure::device_peak(hardware_.device_name))
       peak_flops_ = measure::peak_of(*peak, c_.train.storage);
     const std::string products = use_products(c_.train.products);
@@ -70,7 +73,7 @@ class Run {
     step_->initialize(stream_);
     // An earlier run's files go last: nothing that can fail comes between them and the first step.
     stream_.fence();
-    record_.emplace(c_, plan_, hardware_, provenance, source_names(train_, validation_));
+    record_.emplace(c_, plan_, hardware_, provenance_, source_names(train_, validation_));
     record_->products(products);
     record_->data(train_, c_.train.steps);
   }
@@ -130,6 +133,7 @@ class Run {
         if (finish_queued(0)) stopped(signal);
         return;
       }
+      if (!profile_before(s + 1)) return;
       const double waited = loader.wait_seconds();
       for (data::HostBatch& b : batches) loader.next(b);
       const double lr = schedule_.learning_rate(s) * train_.learning_rate_factor(s);
@@ -140,7 +144,34 @@ class Run {
       if (!finish_queued(evaluate || last || !gpu ? 0 : 1)) return;
       if (evaluate) evaluate_now(c_.eval.samples);
     }
+    if (profiler_ && !profiler_->done()) keep_profile();  // its last step is the run's
     if (!validation_.empty()) evaluate_now(c_.eval.final_samples);
+  }
+
+  // False: a step that was queued was not finite.
+  bool profile_before(std::int64_t step) {
+    if (!profiler_ || profiler_->done()) return true;
+    if (profiler_->starts_or_ends_at(step)) {
+      if (!finish_queued(0)) return false;
+      stream_.fence();
+      if (profiler_->whole()) {
+        keep_profile();
+        return true;
+      }
+    }
+    profiler_->before_step(step);
+    return true;
+  }
+
+  void keep_profile() {
+    progress_.text(profiler_->finish([this](measure::Bundle& bundle) {
+      bundle.set(provenance_);
+      bundle.set(hardware_);
+      bundle.set_config(to_toml(c_));
+      bundle.set_plan(plan::to_json(plan_).dump(2), {plan_.categories.begin(), plan_.categories.end()});
+      bundle.set_flop_ledger(step_ledger(c_));
+    }));
+    set_off();
   }
 
   // Takes results until at most `left` steps are queued; false: one was not finite, and no step from it on counts.
@@ -173,6 +204,7 @@ class Run {
 
   void note(const measure::StepSample& sample) {
     record_->step(sample);
+    if (profiler_) profiler_->note(sample.step, sample.step_time_s);
     recent_.push_back(sample);
     if (recent_.size() > kRateWindow) recent_.pop_front();
     const bool last = sample.step == c_.train.steps;
@@ -200,6 +232,7 @@ class Run {
 
   // No step is queued.
   void evaluate_now(std::int64_t limit) {
+    if (profiler_) profiler_->outside_steps();
     const Evaluation e = evaluate(*step_, stream_, validation_, c_.train.batch, limit);
     const measure::EvaluationSample sample{.step = result_.steps,
                                            .loss = e.loss,
@@ -254,6 +287,8 @@ class Run {
 
   RunResult conclude() {
     keep_weights();
+    if (profiler_ && !profiler_->done())
+      progress_.text("no profile: the run ended before the last step that was to be profiled");
     const DeviceMemory memory = device_memory();
     record_->end(result_, memory);
     progress_.text(fmt::format("{} steps in {}; memory planned {}, peak {}", result_.steps,
@@ -272,6 +307,8 @@ class Run {
   std::vector<data::NamedSamples> validation_;
   plan::MemoryPlan plan_;
   double peak_flops_ = 0;  // of the device; 0: not known
+  measure::Provenance provenance_;
+  std::optional<StepProfiler> profiler_;
   std::optional<RunRecord> record_;
   Stream stream_;
   std::optional<Arena> arena_;

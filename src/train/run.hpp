@@ -10,11 +10,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "train/config.hpp"
+#include "train/profile_steps.hpp"
 
 namespace mylos::train {
 
@@ -22,6 +24,7 @@ struct RunOptions {
   std::ostream* out = nullptr;  // for people; none: silent
   bool terminal = false;        // out is one: the progress line may be rewritten
   std::vector<std::string> command_line;
+  std::optional<ProfileRequest> profile = {};  // kernels of some steps, kept beside the run's bundle
 };
 
 enum class RunStatus { finished, stopped, diverged };

@@ -25,4 +25,14 @@ bool profiler_loaded();                     // a Kokkos tool that hears regions
 void push_region(const std::string& name);
 void pop_region();
 
+// Hears of Kokkos' kernels and copies as they begin and end on the host, on the thread that queues them; they may nest.
+struct KernelObserver {
+  virtual ~KernelObserver() = default;
+  virtual void kernel_begins(const char* label) = 0;
+  virtual void copy_begins(const char* label, std::int64_t bytes) = 0;
+  virtual void work_ends() = 0;
+};
+// nullptr: none any more. False, and nothing is changed, when a Kokkos tool hears them.
+bool observe_kernels(KernelObserver* observer);
+
 }  // namespace mylos::device
