@@ -61,6 +61,12 @@ Cases all_cases(const Place& place) {
   add_batches(cases, place);
   add_updates(cases, place);
   add_training(cases, place);
+  add_reading(cases, place);
+  add_packing(cases, place);
+  add_loaders(cases, place);
+  add_tokenizing(cases, place);
+  add_checkpoints(cases, place);
+  add_bundles(cases, place);
   return cases;
 }
 

@@ -56,5 +56,11 @@ void add_attention(Cases& cases, const Place& place);
 void add_models(Cases& cases, const Place& place);
 void add_updates(Cases& cases, const Place& place);
 void add_training(Cases& cases, const Place& place);
+void add_reading(Cases& cases, const Place& place);
+void add_packing(Cases& cases, const Place& place);
+void add_loaders(Cases& cases, const Place& place);
+void add_tokenizing(Cases& cases, const Place& place);
+void add_checkpoints(Cases& cases, const Place& place);
+void add_bundles(Cases& cases, const Place& place);
 
 }  // namespace mylos::bench

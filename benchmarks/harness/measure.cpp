@@ -96,6 +96,7 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   Measured m{about_of(c), {}};
   pool.reset();
   Set first = c.make(pool);
+  if (m.about.on_device) m.about.memory_bytes = double(pool.footprint());
   check_results(c, first, m.about);
   pool.stream().fence();
   Timer timed(pool.stream(), calls_of(c, pool, std::move(first.call), options, m.about.warm), c.runs);

@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/bench_support.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/ragged.hpp"
-#include "tensor/async.hpp"
+#include "measure/statistics.hpp"
 
 namespace mylos {
 namespace {
@@ -172,27 +173,17 @@ class Runner {
   bench::Owned tables_;
 };
 
-double microseconds(const Stream& stream, const std::function<void()>& work, bool short_one) {
-  constexpr int kCalls = 10;
-  work();
-  stream.fence();
-  const Graph graph(stream, [&] {
-    for (int i = 0; i < kCalls; ++i) work();
-  });
-  graph.launch(stream);
+// The median of stretches of recorded work, as the harness times it; `few` for shapes that are there for their values.
+double microseconds(const Stream& stream, const std::function<void()>& work, bool few) {
+  bench::Timer timer(stream, {work, work, work, work, work, work, work, work, work, work}, bench::Runs::recorded);
   std::vector<double> times;
   double sum = 0;
-  while (times.size() < 5 || (!short_one && sum < 0.05 && times.size() < 200)) {
-    Event before, after;
-    before.record(stream);
-    graph.launch(stream);
-    after.record(stream);
-    after.wait();
-    times.push_back(after.seconds_since(before));
-    sum += times.back();
+  while (times.size() < 5 || (!few && sum < 0.05 && times.size() < 200)) {
+    const double seconds = timer.seconds(1);
+    sum += seconds;
+    times.push_back(seconds / double(timer.calls_per_unit()));
   }
-  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-  return times[times.size() / 2] * 1e6 / kCalls;
+  return measure::median(times) * 1e6;
 }
 
 struct Row {

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/bench_support.hpp"
 #include "kernels/attention/cudnn_plan.hpp"
-#include "tensor/async.hpp"
+#include "measure/statistics.hpp"
 
 namespace mylos {
 namespace {
@@ -36,10 +37,7 @@ struct Candidate {
   int index = Plan::kChosen;
   std::vector<double> times = {};
 
-  double median() {
-    std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-    return times[times.size() / 2];
-  }
+  double median() const { return measure::median(times); }
 };
 
 struct Bench {
@@ -61,13 +59,11 @@ struct Bench {
   void ready(const Plan& plan, int index) {
     if (plan.workspace(index) > workspace.buffer.bytes()) workspace = bench::empty(DType::u8, {plan.workspace(index)});
   }
+  // Of a call, as the harness times what is queued.
   double seconds(const Candidate& c, int calls) {
-    Event before, after;
-    before.record(stream);
-    for (int i = 0; i < calls; ++i) c.plan->run(stream, operands, workspace.tensor.data(), c.index);
-    after.record(stream);
-    after.wait();
-    return after.seconds_since(before) / calls;
+    bench::Timer timer(stream, {[&] { c.plan->run(stream, operands, workspace.tensor.data(), c.index); }},
+                       bench::Runs::queued);
+    return timer.seconds(calls) / calls;
   }
 };
 

@@ -101,6 +101,7 @@ int diff(const DiffArguments& arguments);
 int inspect(const std::string& file, bool json);
 int validate(const std::vector<std::string>& files);
 int generate(const train::GenerationOptions& options, int threads);
+int bench(const std::vector<std::string>& arguments);     // replaces this process by mylos-bench
 int campaign(const std::vector<std::string>& arguments);  // replaces this process by tools/campaign
 int version();
 

@@ -238,6 +238,11 @@ int run(int argc, char** argv) {
   generate->add_option("--threads", threads, "CPU threads; 0: OMP_NUM_THREADS, else all cores")->capture_default_str();
   generate->callback([&] { command = [&] { return cli::generate(generation, threads); }; });
 
+  auto* bench = app.add_subcommand("bench", "time components: mylos bench [PATTERN...] [--list] [--bundle FILE]");
+  bench->set_help_flag();  // mylos-bench has its own
+  bench->prefix_command();
+  bench->callback([&] { command = [&] { return cli::bench(bench->remaining()); }; });
+
   auto* campaign = app.add_subcommand("campaign", "run, show and report many runs: run|status|report|new NAME");
   campaign->set_help_flag();  // tools/campaign has its own
   campaign->prefix_command();
