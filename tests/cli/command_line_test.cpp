@@ -207,6 +207,22 @@ TEST_F(CommandLine, Profile) {
   expect_error({"profile", config, "-o", file("same"), "--json", file("same")}, 1, "name two files");
 }
 
+TEST_F(CommandLine, TrainWithAProfileOfKernels) {
+  const std::string config = tiny();
+  const Outcome o = run({"train", config, "--profile", "--profile-steps", "1", "--profile-trace", file("t.json")});
+  ASSERT_EQ(o.code, 0) << o.err;
+  for (const char* part : {"profile of steps 3 to 3", "memory-bound", "idle", "timeline "})
+    EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
+  EXPECT_EQ(run({"validate", file("run.profile.h5"), file("run.h5")}).code, 0);
+  EXPECT_NE(run({"inspect", file("run.profile.h5")}).out.find("kernel, region"), std::string::npos);
+  EXPECT_GT(nlohmann::json::parse(read(file("t.json")))["traceEvents"].size(), 10u);
+  expect_error({"train", config, "--profile-steps", "2"}, 2, "--profile");
+  expect_error({"train", config, "--profile", "--profile-steps", "101"}, 2, "not in range 1 to 100");
+  const std::string again = "--output.overwrite=true";
+  expect_error({"train", config, again, "--profile", "--profile-after", "3"}, 1, "after step 3 cannot be profiled");
+  expect_error({"train", config, again, "--profile", "--profile-output", file("run.h5")}, 1, "is an output twice");
+}
+
 TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
   std::string text;
   while (text.size() < 3000) text += "the mill grinds the grain. ";

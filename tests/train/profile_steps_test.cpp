@@ -83,6 +83,15 @@ TEST(ProfileSteps, AddUpToTheRunsOwnTime) {
   EXPECT_EQ(observe_regions(nullptr), nullptr) << "nobody listens after the profile";
 }
 
+TEST(ProfileSteps, ChangesNothingInTheRun) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder, {"train.steps=8", "output.overwrite=true"});
+  const RunResult plain = run(c, {}), watched = run(c, {.command_line = {}, .profile = ProfileRequest{.after = 3}});
+  EXPECT_EQ(watched.status, RunStatus::finished);
+  EXPECT_EQ(plain.loss, watched.loss);
+  EXPECT_EQ(plain.validation_loss, watched.validation_loss);
+}
+
 TEST(ProfileSteps, TakesWhatAShortRunHas) {
   const test::Folder folder;
   const Config c = test::tiny_config(folder, {"train.steps=3", "output.overwrite=true"});

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from . import campaign, figures, markdown
+from . import campaign, figures, markdown, profile
 from .bundle import Bundle, BundleError
 
 STEP_COLUMNS = ("step", "loss", "grad_norm", "learning_rate", "tokens", "step_time", "tokens_per_s")
@@ -67,14 +67,15 @@ def main():
     try:
         bundle = Bundle(arguments.bundle)
         kind = bundle.attribute("/", "kind")
-        if kind != "train":
+        kernels = kind == "profile" and profile.has_kernels(bundle)
+        if kind != "train" and not kernels:
             raise BundleError(
-                f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles (see it with: mylos inspect)"
+                f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles and of profiles of kernels (see it with: mylos inspect)"
             )
         if folder == arguments.bundle:
             raise BundleError(f"'{bundle.path}' has no suffix, so the report's folder would have its name; name another with --out")
         folder.mkdir(parents=True, exist_ok=True)
-        text = markdown.report(bundle, draw(bundle, folder))
+        text = profile.report(bundle, folder) if kernels else markdown.report(bundle, draw(bundle, folder))
         (folder / "report.md").write_text(text)
     except (BundleError, OSError) as error:
         print(f"report: {error}", file=sys.stderr)
