@@ -121,8 +121,7 @@ Json summary_of(const std::string& path) {
       j["datasets"][name] = describe(file, name);
     }
   }
-  const auto kind = file.attributes("/").find("kind");
-  if (kind != file.attributes("/").end() && kind->second == AttributeValue(std::string("bench")))
+  if (const Attributes root = file.attributes("/"); root.count("kind") && root.at("kind") == AttributeValue("bench"))
     j["cases"] = bench_table(file);
   if (has_kernels(file)) j["kernels"] = kernel_summary(file);
   return j;
