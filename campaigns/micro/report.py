@@ -28,9 +28,15 @@ def all_cases(results):
 
 
 def rate(case):
-    if math.isfinite(case["flop_rate"]) and case["flop_rate"] >= 1e3 * max(case["byte_rate"], 0) / 10:
-        return f"{case['flop_rate'] / 1e12:,.3g} TFLOP/s"
-    return f"{case['byte_rate'] / 1e9:,.3g} GB/s" if math.isfinite(case["byte_rate"]) and case["byte_rate"] > 0 else ""
+    """FLOPs where they are many a byte, else bytes."""
+    flops, moved = (case[name] if math.isfinite(case[name]) else 0 for name in ("flop_rate", "byte_rate"))
+    if flops > 10 * moved:
+        return f"{flops / 1e12:,.3g} TFLOP/s"
+    return f"{moved / 1e9:,.4g} GB/s" if moved else ""
+
+
+def microseconds(seconds):
+    return f"{1e6 * seconds:,.2f}" if seconds < 1e-4 else f"{1e6 * seconds:,.0f}"
 
 
 def fastest(peers, case):
@@ -48,8 +54,8 @@ def component(name, is_gpu):
             peer = fastest(peers, c)
             half = max(c["median_high"] - c["median"], c["median"] - c["median_low"]) / c["median"]
             lines.append(
-                [f"`{c['name']}`", c["dtype"], f"{1e6 * c['median']:,.4g} ± {100 * half:.1f} %", rate(c),
-                 f"{100 * c['share']:.0f} %" if math.isfinite(c["share"]) else "", f"{1e6 * peer['median']:,.4g}" if peer else "",
+                [f"`{c['name']}`", c["dtype"], f"{microseconds(c['median'])} ± {100 * half:.1f} %", rate(c),
+                 f"{100 * c['share']:.0f} %" if math.isfinite(c["share"]) else "", microseconds(peer["median"]) if peer else "",
                  peer["mode"] if peer else "", f"{peer['median'] / c['median']:.2f}x" if peer else ""]
             )  # fmt: skip
         header = ["case", "dtype", "us, 95 %", "rate", "of the roofline", "PyTorch, us", "its fastest mode", "mylos is"]

@@ -104,7 +104,7 @@ def _calls(results):
         commits = sorted({r["commit"][:7] + (" with changes" if r["dirty"] else "") for r in rows})
         name = f"`{call}`" if call else "outside of a call"
         days = sorted({r["created"][:10] for r in rows})
-        shown.append(f"{' to '.join(sorted({days[0], days[-1]}))}: {name}, {len(rows)} bundles, commit {' and '.join(commits)}")
+        shown.append(f"{' to '.join(sorted({days[0], days[-1]}))}: {name}, {len(rows)} bundle{'s' * (len(rows) > 1)}, commit {' and '.join(commits)}")
     return "; ".join(shown)
 
 
@@ -153,7 +153,7 @@ def opening(results):
             ("steps", f"{_range([r['window'][2] for r in rows])} a row"),
             ("steady window", f"{_range([r['steps'] for r in rows])} steps a row: {rules}; tokens/s are their median"),
         ]
-    lines += [("rules of sampling", clean(rule, 500)) for rule in _rules(results)]
+    lines += [("rules of sampling", clean(rule, 1200)) for rule in _rules(results)]
     return table(("", ""), [(name, value) for name, value in lines if value])
 
 
