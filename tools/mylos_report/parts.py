@@ -31,7 +31,8 @@ def with_interval(row):
 
 
 def _layers(row):
-    return f"{model_text(row)}, {row['model'].get('layers', '?')} layers of {row['model'].get('dim', '?')}"
+    layers = row["model"].get("layers", "?")
+    return f"{model_text(row)}, {layers} layer{'s' * (layers != 1)} of {row['model'].get('dim', '?')}"
 
 
 COLUMNS = {
