@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
-#include "benchmarks/kernels/bench_support.hpp"
+#include "benchmarks/kernels/operands.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/ragged.hpp"

@@ -14,7 +14,7 @@
 
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
-#include "benchmarks/kernels/bench_support.hpp"
+#include "benchmarks/kernels/operands.hpp"
 #include "kernels/attention/cudnn_plan.hpp"
 #include "measure/statistics.hpp"
 
