@@ -1,0 +1,122 @@
+"""tools/compare against programs that write bundles of known times: who runs when, what is judged, what is refused."""
+import json
+import math
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from mylos_compare.rounds import order, rounds_for  # noqa: E402
+
+# A stand-in for mylos-bench: cases x and y, whose times drift as the load of a machine does, seen by both sides alike.
+PROGRAM = """
+    #!{python}
+    import math, os, pathlib, random, sys
+    sys.path.insert(0, {tools!r})
+    from mylos_report import peer_bench
+    here = pathlib.Path({folder!r})
+    with open(here / "order.txt", "a") as log:
+        log.write("{side}")
+    number = len((here / "order.txt").read_text())
+    assert sys.argv[1] == "^x|y$" and sys.argv[2] == "--budget" and sys.argv[4] == "--bundle", sys.argv
+    if {fails} and number > 3:
+        sys.exit("the device fell off")
+    chance = random.Random(f"{side}{{number}}")
+    drift = math.exp(0.05 * math.sin(number / 4) + chance.gauss(0, 0.0015))
+    def case(name, time):
+        return {{"name": name, "mode": "fake", "component": "harness", "dtype": "", "flops": 0.0, "bytes": 1e6, "items": 0.0, "item_units": "",
+                "work_source": "made up", "samples_s": [time * drift * math.exp(chance.gauss(0, 0.003)) for _ in range(20)],
+                "calls_per_sample": 3, "stop": "width", "clock": "host", "threads": 1}}
+    record = {{"format": "mylos-peer-bench", "version": 1, "system": "fake", "call": os.environ["MYLOS_CALL"], "created": "2026-12-02T00:00:00Z",
+              "versions": {{}}, "hardware": {{"device": "d", "backend": "OpenMP", "is_gpu": False, "device_memory": 1, "driver": "", "threads": 1,
+              "cpu_cores": 1, "cpu": "c", "host_memory": 1}}, "command_line": ["fake"], "commit": "{side}", "host": "h", "operating_system": "o",
+              "environment": {{}}, "telemetry": {{}}, "rules": {{"warm_up": "w", "stop": "s"}},
+              "cases": [case("x", 1e-3), case("y", {factor} * 1e-3)]}}
+    peer_bench.check(record)
+    peer_bench.write(record, record["cases"], "fake", pathlib.Path(sys.argv[5]))
+"""
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def program(self, side, factor=1.0, fails=False):
+        path = self.folder / f"bench-{side}"
+        text = textwrap.dedent(PROGRAM).lstrip()
+        path.write_text(text.format(python=sys.executable, tools=str(ROOT / "tools"), folder=str(self.folder), side=side, factor=factor, fails=fails))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def compare(self, a, b, *more):
+        command = [sys.executable, ROOT / "tools/compare", a, b, "--filter", "^x|y$", "--out", self.folder / "out", "--mylos", os.environ["MYLOS"]]
+        return subprocess.run([*map(str, command), *more], capture_output=True, text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+    def test_a_slowdown_of_3_percent(self):
+        done = self.compare(self.program("a"), self.program("b", 1.03), "--rounds", "8", "--json", "--fail-on-slower")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual([(c["name"], c["verdict"], c["method"]) for c in answer["cases"]], [("x", "SAME", "paired"), ("y", "SLOWER", "paired")])
+        self.assertEqual(answer["cases"][1]["a"]["rounds"], 8)
+        self.assertEqual(answer["warnings"], [])  # one call, one machine, many rounds
+        # A run that is not kept, then A B, B A, ...
+        self.assertEqual((self.folder / "order.txt").read_text(), "a" + "abba" * 4)
+        self.assertEqual(len(list((self.folder / "out/a").glob("*.h5"))), 8)
+        self.assertFalse((self.folder / "out/warm-up.h5").exists())
+        again = self.compare(self.program("a"), self.program("b"))
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("is there already", again.stderr)
+
+    def test_the_same_program(self):
+        a = self.program("a")
+        done = self.compare(a, a, "--fail-on-slower")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("2 SAME, 0 FASTER, 0 SLOWER, 0 UNSURE", done.stdout)
+        self.assertIn("2 cases, 12 rounds", done.stderr)
+
+    def test_too_few_rounds_for_many_cases_is_said(self):
+        done = self.compare(self.program("a"), self.program("b", 1.1), "--rounds", "6")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("2 cases together need 7 rounds", done.stderr)
+        self.assertIn("more rounds", done.stdout)
+
+    def test_pairs(self):
+        done = self.compare(self.program("a"), self.program("b", 1.03), "--rounds", "6", "--pair", "x=y", "--json")
+        self.assertEqual([c["verdict"] for c in json.loads(done.stdout)["cases"]], ["SLOWER"])
+
+    def test_a_program_that_fails(self):
+        done = self.compare(self.program("a"), self.program("b", fails=True), "--rounds", "6")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("of side B ended with status 1: the device fell off", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_wrong_use(self):
+        a = self.program("a")
+        for more, code, words in ((["--rounds", "5"], 2, "it must be 6 to 200"), (["--budget", "0"], 2, "must be above 0"),
+                                  (["--mylos", "/absent"], 1, "'/absent' is no program")):  # fmt: skip
+            done = self.compare(a, a, *more)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
+        done = self.compare(a, self.folder / "absent")
+        self.assertEqual((done.returncode, "absent' is no program" in done.stderr), (1, True), done.stderr)
+
+    def test_how_many_rounds(self):
+        # The clearest result of n pairs has p = 2 / 2^n; times the number of cases it must stay below 5 %.
+        for cases in (1, 2, 6, 7, 20, 100, 1000):
+            n = rounds_for(cases)
+            self.assertLess(cases * 2 / 2**n, 0.05)
+            self.assertTrue(n == 6 or cases * 2 / 2 ** (n - 1) >= 0.05)
+        self.assertEqual([order(i) for i in (1, 2, 3)], [("a", "b"), ("b", "a"), ("a", "b")])
+        self.assertTrue(math.isfinite(rounds_for(0)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,1 @@
+"""Runs two builds' benchmark programs in turns and lets `mylos diff` judge their rounds."""
