@@ -43,7 +43,8 @@ class HostTrace final : public KernelTrace::Impl, public device::KernelObserver 
   // A copy may be done by a kernel: what is outermost counts.
   void kernel_begins(const char* label) override { work_begins(label, KernelKind::kernel); }
   void copy_begins(const char* label, std::int64_t bytes) override {
-    work_begins(label, KernelKind::copy);
+    // Views of memory that others own have no label; Kokkos does not tell a copy from a set.
+    work_begins(*label != '\0' ? label : "copy or set", KernelKind::copy);
     if (depth_ == 1) work_.bytes = bytes;
   }
   void work_ends() override {

@@ -119,7 +119,7 @@ TEST(ProfileSteps, GraphsHaveTheKernelsOfTheirRegions) {
     expect_whole(p, c);
     double time_s = 0;
     for (const measure::CategoryRow& row : p.table.categories) time_s += row.time_s;
-    EXPECT_LT(p.table.outside_regions_s, 0.05 * time_s) << "kernels without a region, graphs " << graphs;
+    EXPECT_LT(p.table.outside_regions_s, 0.1 * time_s) << "kernels without a region, graphs " << graphs;
     calls.push_back(calls_of(p));
   }
   // Copies may take another form inside of a graph; kernels may not.
