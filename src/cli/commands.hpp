@@ -22,7 +22,7 @@ inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kStopped = 3;   // train: by SIGINT or SIGTERM, everything written
 inline constexpr int kDiverged = 4;  // train: loss or gradient norm not finite, the last good state written
-inline constexpr int kSlower = 5;    // diff --fail-on-slower: a case is SLOWER
+inline constexpr int kSlower = 5;    // diff --fail-on-slower: a case is SLOWER (docs/benchmarks.md)
 
 struct ConfigArguments {
   std::string path;

@@ -1,0 +1,92 @@
+// `mylos diff` as a user runs it: exit codes, messages, JSON.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/temporary_folder.hpp"
+#include "measure/sample_bench.hpp"
+#include "support/host_tensor.hpp"
+
+namespace mylos::measure {
+namespace {
+
+using test::noisy_samples;
+using test::sample_case;
+using test::SampleBench;
+using test::TemporaryFolder;
+
+struct Outcome {
+  int code;
+  std::string out;  // with stderr
+};
+
+Outcome diff_of(const std::string& arguments) {
+  const char* program = std::getenv("MYLOS");
+  if (program == nullptr) throw std::runtime_error("MYLOS must name the program under test");
+  std::FILE* pipe = popen(("'" + std::string(program) + "' diff " + arguments + " 2>&1").c_str(), "r");
+  std::string out;
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
+}
+
+void write_bench(const std::string& path, std::uint64_t seed, double slowdown) {
+  std::mt19937_64 random(seed);
+  SampleBench s(path);
+  s.record.add(sample_case("copy"), noisy_samples(random, 80, 1e-3));
+  s.record.add(sample_case("product"), noisy_samples(random, 80, 1e-3 * slowdown));
+  s.bundle.finish();
+}
+
+TEST(DiffCommand, ExitCodesTextAndJson) {
+  const TemporaryFolder folder;
+  const std::string a = folder / "a.h5", b = folder / "b.h5", both = a + " " + b;
+  write_bench(a, 1, 1.0);
+  write_bench(b, 2, 1.03);
+  const Outcome text = diff_of(both);
+  EXPECT_EQ(text.code, 0);
+  EXPECT_CONTAINS(text.out, "1 SAME, 0 FASTER, 1 SLOWER, 0 UNSURE");
+  EXPECT_EQ(diff_of(both + " --fail-on-slower").code, 5);
+  EXPECT_EQ(diff_of(both + " --fail-on-slower --case copy").code, 0);
+  EXPECT_EQ(diff_of(both + " --fail-on-slower --threshold 5%").code, 0);
+  EXPECT_EQ(diff_of(both + " --fail-on-slower --threshold 0.05").code, 0);
+  EXPECT_EQ(diff_of(b + " " + a + " --fail-on-slower").code, 0);  // faster
+  EXPECT_EQ(diff_of(both + " --fail-on-slower --pair copy=product").code, 5);
+  const Outcome json = diff_of(both + " --json");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["cases"][1]["verdict"], "SLOWER");
+}
+
+TEST(DiffCommand, ErrorsAreOneLine) {
+  const TemporaryFolder folder;
+  const std::string a = folder / "a.h5";
+  write_bench(a, 1, 1.0);
+  const auto expect = [&](const std::string& arguments, int code, const std::string& part) {
+    const Outcome o = diff_of(arguments);
+    EXPECT_EQ(o.code, code) << arguments;
+    EXPECT_CONTAINS(o.out, part);
+    EXPECT_EQ(o.out.rfind("mylos: ", 0), 0u) << o.out;
+    EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1) << o.out;
+  };
+  expect(a, 2, "b is required");
+  expect(a + " " + a + " --case x --pair copy=copy", 2, "--case excludes --pair");
+  expect(a + " " + a + " --threshold fast", 1, "--threshold is 'fast'; write a part like 1% or 0.01");
+  expect(a + " " + a + " --threshold 0", 1, "it must be above 0");
+  expect(a + " " + a + " --threshold 60%", 1, "it must be above 0 and at most 0.5");
+  expect(a + " " + a + " --pair copy", 1, "write CASE_OF_A=CASE_OF_B");
+  expect(a + " " + a + " --pair copy=produkt", 1, "did you mean 'product'?");
+  expect(a + " " + a + " --case '['", 1, "no regular expression");
+  expect(a + " " + a + " --paired", 1, "1 and 1 rounds do not pair");
+  expect(a + " " + (folder / "absent.h5"), 1, "absent.h5");
+  expect(a + " " + (folder / "nothing"), 1, "nothing");
+  auto bytes = test::file_bytes(a);
+  bytes.resize(bytes.size() / 2);
+  test::write_file(folder / "half.h5", bytes);
+  expect(a + " " + (folder / "half.h5"), 1, "cannot be compared");
+}
+
+}  // namespace
+}  // namespace mylos::measure
