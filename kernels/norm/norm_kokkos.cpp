@@ -1,4 +1,5 @@
 #include "kernels/detail/rows.hpp"
+#include "kernels/detail/team_sum.hpp"
 #include "kernels/norm/norm_device.hpp"
 
 namespace mylos::kernels::device {
@@ -23,14 +24,13 @@ double cpu_sum(const T* t, std::int64_t n, const F& term) {
   return lanes[0];
 }
 
-// The part of a GPU thread: every threads-th pack of t from `thread` on.
-template <int W, class T, class F>
-MYLOS_FUNCTION double strided_sum(const T* t, std::int64_t n, std::int64_t thread, std::int64_t threads,
-                                  const F& term) {
+// The squares of a GPU thread: every threads-th pack of t from `thread` on.
+template <int W, class T>
+MYLOS_FUNCTION double strided_squares(const T* t, std::int64_t n, std::int64_t thread, std::int64_t threads) {
   const std::int64_t packs = n / W;
   const auto add = [&](double& s, const Words<W, T>& raw) {
     const Floats<W> x = to_floats(raw);
-    for (int k = 0; k < W; ++k) s += term(x.v[k]);
+    for (int k = 0; k < W; ++k) s += square(x.v[k]);
   };
   // Four packs are under way at a time, each with a sum of its own.
   constexpr int kAhead = 4;
@@ -44,7 +44,7 @@ MYLOS_FUNCTION double strided_sum(const T* t, std::int64_t n, std::int64_t threa
   for (; i < packs; i += threads) add(sums[0], load_words<W>(t + i * W));
   double s = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   const std::int64_t rest = packs * W + thread;
-  if (rest < n) s += term(float(t[rest]));
+  if (rest < n) s += square(float(t[rest]));
   return s;
 }
 
@@ -71,8 +71,7 @@ struct SquaresOnGpu {
 
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const std::int64_t thread = std::int64_t(member.league_rank()) * member.team_size() + member.team_rank();
-    double s = strided_sum<W>(t, n, thread, std::int64_t(member.league_size()) * member.team_size(),
-                              [](float x) { return square(x); });
+    double s = strided_squares<W>(t, n, thread, std::int64_t(member.league_size()) * member.team_size());
     member.team_reduce(Kokkos::Sum<double>(s));
     if (member.team_rank() == 0) partial[member.league_rank()] = s;
   }
@@ -90,24 +89,62 @@ struct CombineBlocks {
   }
 };
 
-// A CPU thread or a GPU team a row.
-template <class T, int W>
-struct SumRow {
+template <class T>
+struct SumRowOnCpu {
   const T* t;
   std::int64_t width;
   double* result;
 
-  KOKKOS_FUNCTION void operator()(const Member& member) const {
-    const std::int64_t row = member.league_rank();
-    const T* x = t + row * width;
+  void operator()(std::int64_t row) const { result[row] = cpu_sum(t + row * width, width, identity); }
+};
+
+// A GPU team a row, kAhead packs a thread under way at a time.
+template <class T, int W>
+struct SumRowOnGpu {
+  static constexpr int kThreads = 256, kAhead = 4;
+  using Sum = detail::TeamSum<kThreads, double>;
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 2048 / kThreads>>;
+
+  const T* t;
+  std::int64_t width;
+  double* result;
+
+  KOKKOS_FUNCTION void operator()(const typename Policy::member_type& member) const {
+    const int rank = member.team_rank();
+    const std::int64_t row = member.league_rank(), packs = width / W;
+    const T* const x = t + row * width;
     double s = 0.0;
-    KOKKOS_IF_ON_HOST((s = cpu_sum(x, width, identity);))
-    KOKKOS_IF_ON_DEVICE(
-        (s = strided_sum<W>(x, width, member.team_rank(), member.team_size(), [](float v) { return identity(v); });
-         member.team_reduce(Kokkos::Sum<double>(s));))
-    if (member.team_rank() == 0) result[row] = s;
+    for (std::int64_t first = rank; first < packs; first += kAhead * kThreads) {
+      Words<W, T> raw[kAhead] = {};  // adding zeros leaves the sum as it is
+      for (int j = 0; j < kAhead; ++j)
+        if (first + j * kThreads < packs) raw[j] = load_words<W>(x + (first + j * kThreads) * W);
+      for (int j = 0; j < kAhead; ++j) s += sum_of(to_floats(raw[j]));
+    }
+    const std::int64_t rest = packs * W + rank;
+    if (rest < width) s += double(float(x[rest]));
+    Sum sum(member.team_scratch(0).get_shmem_aligned(+Sum::kBytes, 16));
+    s = sum(member, s);
+    if (rank == 0) result[row] = s;
+  }
+
+ private:
+  static MYLOS_FUNCTION double sum_of(const Floats<W>& x) {
+    double s = 0.0;
+    if constexpr (W == 1) s = double(x.v[0]);
+    for (int k = 0; k + 4 <= W; k += 4)
+      s += (double(x.v[k]) + double(x.v[k + 1])) + (double(x.v[k + 2]) + double(x.v[k + 3]));
+    return s;
   }
 };
+
+template <class T, int W>
+void sum_rows_on_gpu(const Exec& exec, const char* label, const Tensor& t, const Tensor& result) {
+  using Op = SumRowOnGpu<T, W>;
+  Kokkos::parallel_for(label,
+                       typename Op::Policy(exec, int(t.extent(0)), Op::kThreads)
+                           .set_scratch_size(0, Kokkos::PerTeam(Op::Sum::kBytes + 16)),
+                       Op{t.as<T>(), t.extent(1), result.as<double>()});
+}
 
 }  // namespace
 
@@ -134,15 +171,19 @@ void sum_of_squares(const Stream& stream, const Tensor& t, const Tensor& workspa
 }
 
 void sum_rows(const Stream& stream, const Tensor& t, const Tensor& result) {
-  const std::int64_t rows = t.extent(0), width = t.extent(1);
-  const TeamPolicy policy(exec_of(stream), int(rows), kOnGpu ? 512 : 1);
+  const Exec& exec = exec_of(stream);
+  constexpr const char* kLabel = "mylos::sum_rows::all";
   with_float_type(t.dtype(), [&](auto type) {
     using T = decltype(type);
-    constexpr const char* kLabel = "mylos::sum_rows::all";
-    if (kOnGpu && rows_aligned(t)) {
-      Kokkos::parallel_for(kLabel, policy, SumRow<T, pack_width<T>>{t.as<T>(), width, result.as<double>()});
+    if constexpr (kOnGpu) {
+      if (rows_aligned(t)) {
+        sum_rows_on_gpu<T, pack_width<T>>(exec, kLabel, t, result);
+      } else {
+        sum_rows_on_gpu<T, 1>(exec, kLabel, t, result);
+      }
     } else {
-      Kokkos::parallel_for(kLabel, policy, SumRow<T, 1>{t.as<T>(), width, result.as<double>()});
+      Kokkos::parallel_for(kLabel, Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(exec, 0, t.extent(0)),
+                           SumRowOnCpu<T>{t.as<T>(), t.extent(1), result.as<double>()});
     }
   });
 }
