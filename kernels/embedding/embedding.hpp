@@ -13,11 +13,11 @@ namespace mylos::kernels {
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
-// dtable[v] += sum over t with tokens[t] == v of dout[t], summed in fp32 in the order of t: the same bits in every run,
-// on a CPU and on a GPU. dtable [V, D] bf16 or f32 (may differ from dout's dtype); at most 2^31 - 1 tokens.
-// The positions of each token are put in order first, then each row that occurs is one worker's. workspace: at least
-// embedding_backward_workspace bytes (u8).
-std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary);
+// dtable[v] += sum over t with tokens[t] == v of dout[t], in fp32: v's positions in their order in blocks of 64, each summed
+// from 0 on, then the blocks' sums in their order, then one addition to the table. The same bits in every run, on a CPU and on
+// a GPU. dtable [V, D] bf16 or f32 (may differ from dout's dtype); at most 2^30 tokens.
+// The positions of each token are put in order first. workspace: at least embedding_backward_workspace bytes (u8).
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width);
 void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable);
 

@@ -1,8 +1,9 @@
 #include <algorithm>
 
 #include "kernels/detail/for_each.hpp"
+#include "kernels/embedding/add_rows_gpu.hpp"
 #include "kernels/embedding/embedding_device.hpp"
-#include "kernels/embedding/embedding_rows_gpu.hpp"
+#include "kernels/embedding/gather_rows_gpu.hpp"
 
 namespace mylos::kernels::device {
 namespace {
@@ -41,10 +42,17 @@ struct Scatter {
     const std::int64_t token = token_of(order[i]);
     if (i > 0 && token_of(order[i - 1]) == token) return;
     float sums[kCpuTile] = {};
-    for (std::int64_t e = i; e < tokens && token_of(order[e]) == token; ++e) {
-      const T* row = dout + position_of(order[e]) * width + first;
+    std::int64_t e = i;
+    while (e < tokens && token_of(order[e]) == token) {
+      float block[kCpuTile] = {};
+      const std::int64_t end = std::min(tokens, e + TokenGroups::kBlock);
+      for (; e < end && token_of(order[e]) == token; ++e) {
+        const T* row = dout + position_of(order[e]) * width + first;
+        MYLOS_SIMD
+        for (std::int64_t c = 0; c < n; ++c) block[c] += float(row[c]);
+      }
       MYLOS_SIMD
-      for (std::int64_t c = 0; c < n; ++c) sums[c] += float(row[c]);
+      for (std::int64_t c = 0; c < n; ++c) sums[c] += block[c];
     }
     D* to = dtable + token * width + first;
     MYLOS_SIMD
@@ -52,16 +60,23 @@ struct Scatter {
   }
 };
 
+// Floats for the sums of blocks.
+std::int64_t sums_on_gpu(std::int64_t tokens, std::int64_t width) {
+  return TokenGroups::slots_for(tokens) * columns_of_sums(width);
+}
+
 template <class T, class D>
 void scatter_on_gpu(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
                     const Tensor& dtable) {
-  const TokenGroups groups(workspace.data(), tokens.extent(0), dtable.extent(0));
-  group_tokens(stream, tokens, dtable.extent(0), groups);
+  const std::int64_t n = tokens.extent(0), vocabulary = dtable.extent(0);
+  float* const sums = static_cast<float*>(static_cast<void*>(workspace.data()));
+  const TokenGroups groups(sums + sums_on_gpu(n, dtable.extent(1)), n, vocabulary);
+  group_tokens(stream, tokens, vocabulary, groups);
   constexpr int W = pack_width<T, D>;
   if (rows_aligned(dout) && rows_aligned(dtable) && dtable.extent(1) % W == 0)
-    add_rows<T, D, W>(exec_of(stream), groups, dout, dtable);
+    add_rows<T, D, W>(exec_of(stream), groups, n, dout, sums, dtable);
   else
-    add_rows<T, D, 1>(exec_of(stream), groups, dout, dtable);
+    add_rows<T, D, 1>(exec_of(stream), groups, n, dout, sums, dtable);
 }
 
 template <class T, class D>
@@ -90,6 +105,11 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
     for_each<pack_width<T>>(exec_of(stream), "mylos::embedding::forward", tokens.extent(0), width, vector,
                             Gather<T>{table.as<T>(), tokens.as<std::int32_t>(), out.as<T>(), width});
   });
+}
+
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width) {
+  if constexpr (kOnGpu) return sums_on_gpu(tokens, width) * std::int64_t(sizeof(float)) + TokenGroups::bytes(tokens);
+  return std::int64_t(sizeof(std::uint64_t)) * (tokens + vocabulary + 1);
 }
 
 void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,

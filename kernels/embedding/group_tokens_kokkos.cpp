@@ -2,7 +2,7 @@
 // all: so counts and lists stay in its scratch memory, it knows how many positions the buckets before it have, and nothing
 // is left to the order in which teams come. The tokens are few beside their rows, and after the first team in the L2 cache.
 #include "kernels/detail/for_each.hpp"
-#include "kernels/embedding/embedding_device.hpp"
+#include "kernels/embedding/token_groups.hpp"
 
 namespace mylos::kernels::device {
 namespace {
@@ -16,14 +16,17 @@ int TokenGroups::bits_for(std::int64_t vocabulary) {
   while (((vocabulary - 1) >> bits) >> kEntryBits > 0) ++bits;
   return bits;
 }
-std::int64_t TokenGroups::bytes(std::int64_t tokens, std::int64_t vocabulary) {
+std::int64_t TokenGroups::bytes(std::int64_t tokens) {
   return tokens * std::int64_t(sizeof(TokenGroup) + sizeof(std::int32_t)) +
-         (std::int64_t(sizeof(TokenBucket)) << bits_for(vocabulary));
+         tokens / (kFew + 1) * std::int64_t(sizeof(TokenBlock)) + std::int64_t(sizeof(TokenCounts)) +
+         slots_for(tokens) * kTiles * std::int64_t(sizeof(std::int32_t));
 }
-TokenGroups::TokenGroups(void* workspace, std::int64_t tokens, std::int64_t vocabulary)
-    : groups(static_cast<TokenGroup*>(workspace)), bits(bits_for(vocabulary)) {
-  buckets = static_cast<TokenBucket*>(static_cast<void*>(groups + tokens));
-  order = static_cast<std::int32_t*>(static_cast<void*>(buckets + (std::int64_t(1) << bits)));
+TokenGroups::TokenGroups(void* memory, std::int64_t tokens, std::int64_t vocabulary)
+    : groups(static_cast<TokenGroup*>(memory)), max_slots(slots_for(tokens)), bits(bits_for(vocabulary)) {
+  blocks = static_cast<TokenBlock*>(static_cast<void*>(groups + tokens));
+  counts = static_cast<TokenCounts*>(static_cast<void*>(blocks + tokens / (kFew + 1)));
+  arrivals = static_cast<std::int32_t*>(static_cast<void*>(counts + 1));
+  order = arrivals + max_slots * kTiles;
 }
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -44,16 +47,24 @@ struct GroupTokens {
   struct Scratch {
     std::int32_t* next;   // [entries]: how often, then where the next position goes
     std::uint32_t* list;  // [kTile]: entry << kTileBits | position in the tile
-    std::int32_t* warps;  // [4 · kWarps]
+    std::int32_t* warps;  // [kSums · kWarps]
+    std::int32_t* bases;  // [3]: where the bucket's groups, blocks and slots begin
   };
   KOKKOS_FUNCTION std::int64_t scratch_bytes() const {
-    return std::int64_t(sizeof(std::int32_t)) * (entries + kTile + 4 * kWarps);
+    return std::int64_t(sizeof(std::int32_t)) * (entries + kTile + kSums * kWarps + 3);
   }
 
-  // Four sums at once: before this thread's values, and of all.
+  // Several sums at once: before this thread's values, and of all.
+  enum { kGroups, kBlocks, kSlots, kPositions, kBelow, kSums };
   struct Sums {
-    std::int32_t v[4];
+    std::int32_t v[kSums];
   };
+
+  static constexpr int kFew = TokenGroups::kFew, kBlock = TokenGroups::kBlock;
+  static __device__ std::int32_t blocks_of(std::int32_t count) {
+    return count > kFew ? (count + kBlock - 1) / kBlock : 0;
+  }
+  static __device__ std::int32_t slots_of(std::int32_t count) { return count > kBlock ? blocks_of(count) : 0; }
 
   __device__ bool mine(std::int32_t token) const {
     return token >= 0 && (token & ((1 << out.bits) - 1)) == int(blockIdx.x);
@@ -79,20 +90,25 @@ struct GroupTokens {
     // Each thread has the entries [first, last).
     const int each = (entries + kThreads - 1) / kThreads, first = min(entries, rank() * each),
               last = min(entries, first + each);
-    Sums sums{{0, 0, 0, below}}, total;
-    for (int e = first; e < last; ++e) {
-      sums.v[0] += s.next[e];
-      sums.v[1] += s.next[e] > TokenGroups::kFew;
-      sums.v[2] += s.next[e] > 0;
-    }
-    scan(s, sums, total);
-    const std::int32_t base = total.v[3];
-    if (rank() == 0) out.buckets[blockIdx.x] = {base, total.v[1], total.v[2], 0};
-    Sums at = sums;
+    Sums sums{}, total;
+    sums.v[kBelow] = below;
     for (int e = first; e < last; ++e) {
       const std::int32_t count = s.next[e];
-      s.next[e] = base + at.v[0];
-      at.v[0] += count;
+      sums.v[kPositions] += count;
+      sums.v[kGroups] += count > 0 && count <= kFew;
+      sums.v[kBlocks] += blocks_of(count);
+      sums.v[kSlots] += slots_of(count);
+    }
+    scan(s, sums, total);
+    if (rank() < 3)
+      s.bases[rank()] = atomicAdd(&out.counts->groups + rank(), rank() == 0   ? total.v[kGroups]
+                                                                : rank() == 1 ? total.v[kBlocks]
+                                                                              : total.v[kSlots]);
+    const std::int32_t begin = total.v[kBelow] + sums.v[kPositions];
+    for (std::int32_t e = first, at = begin; e < last; ++e) {
+      const std::int32_t count = s.next[e];
+      s.next[e] = at;
+      at += count;
     }
     for (std::int64_t tile = 0; tile < n; tile += kTile) {
       const int found = list_tile(s, tile);
@@ -100,12 +116,16 @@ struct GroupTokens {
     }
     __syncthreads();
     // Now each entry's next is its end: the beginning of the entry after it.
-    std::int32_t start = base + sums.v[0], frequent = sums.v[1], few = total.v[1] + sums.v[2] - sums.v[1];
+    std::int32_t start = begin, group = s.bases[0] + sums.v[kGroups], block = s.bases[1] + sums.v[kBlocks],
+                 slot = s.bases[2] + sums.v[kSlots];
     for (int e = first; e < last; ++e) {
-      const std::int32_t count = s.next[e] - start;
-      if (count > 0)
-        out.groups[base + (count > TokenGroups::kFew ? frequent++ : few++)] = {
-            std::int32_t(e << out.bits | int(blockIdx.x)), count, start, out.order[start]};
+      const std::int32_t count = s.next[e] - start, token = std::int32_t(e << out.bits | int(blockIdx.x));
+      if (count > 0 && count <= kFew) out.groups[group++] = {token, count, start, out.order[start]};
+      for (std::int32_t i = 0; i < blocks_of(count); ++i)
+        out.blocks[block++] = {token, start + i * kBlock, min(kBlock, count - i * kBlock),
+                               i,     blocks_of(count),   slots_of(count) > 0 ? slot : -1,
+                               {0, 0}};
+      slot += slots_of(count);
       start += count;
     }
   }
@@ -114,7 +134,8 @@ struct GroupTokens {
   __device__ Scratch scratch(const Member& team) const {
     auto* const words =
         static_cast<std::int32_t*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes(), sizeof(std::int32_t)));
-    return {words, reinterpret_cast<std::uint32_t*>(words + entries), words + entries + kTile};
+    return {words, reinterpret_cast<std::uint32_t*>(words + entries), words + entries + kTile,
+            words + entries + kTile + kSums * kWarps};
   }
 
   // Counts the bucket's tokens; returns how many of this thread's belong to buckets before it.
@@ -133,7 +154,7 @@ struct GroupTokens {
 
   __device__ void scan(const Scratch& s, Sums& sums, Sums& total) const {
     Sums inclusive = sums;
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < kSums; ++k) {
       for (int step = 1; step < 32; step *= 2) {
         const std::int32_t other = __shfl_up_sync(0xffffffffu, inclusive.v[k], step);
         if (lane() >= step) inclusive.v[k] += other;
@@ -141,7 +162,7 @@ struct GroupTokens {
       if (lane() == 31) s.warps[k * kWarps + warp()] = inclusive.v[k];
     }
     __syncthreads();
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < kSums; ++k) {
       const std::int32_t of_warp = s.warps[k * kWarps + lane()];
       total.v[k] = __reduce_add_sync(0xffffffffu, of_warp);
       sums.v[k] = inclusive.v[k] - sums.v[k] + __reduce_add_sync(0xffffffffu, lane() < warp() ? of_warp : 0);
@@ -192,6 +213,7 @@ struct GroupTokens {
 }  // namespace
 
 void group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const TokenGroups& into) {
+  fill_zero(stream, Tensor(into.counts, DType::i32, {4 + into.max_slots * TokenGroups::kTiles}));
   const GroupTokens op{tokens.as<std::int32_t>(), tokens.extent(0), int((vocabulary - 1) >> into.bits) + 1, into};
   Kokkos::parallel_for("mylos::embedding::backward_group",
                        GroupTokens::Policy(exec_of(stream), 1 << into.bits, GroupTokens::kWarps, 32)

@@ -6,11 +6,6 @@
 
 namespace mylos::kernels::device {
 
-std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary) {
-  if constexpr (kOnGpu) return TokenGroups::bytes(tokens, vocabulary);
-  return std::int64_t(sizeof(std::uint64_t)) * (tokens + vocabulary + 1);
-}
-
 void sort_tokens(const Tensor& tokens, std::int64_t vocabulary, std::uint64_t* order) {
   const std::int64_t n = tokens.extent(0);
   const std::int32_t* token = tokens.as<std::int32_t>();

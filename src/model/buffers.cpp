@@ -121,7 +121,7 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
     out.attention_backward = bytes(arena, kernels::attention_workspace(shape, d.dtype, true, options));
     beside_qkv.close();
     phases.next_phase();
-    out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, model.vocab));
+    out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, model.vocab, d.D));
   }
   phases.close();
 }

@@ -41,7 +41,7 @@ std::int32_t shared_token(const std::vector<std::int32_t>& drawn) {
 Set gradient(Pool& p, const Preset& s, DType dtype, const std::vector<std::int32_t>& drawn) {
   const Tensor sums = p.take(dtype, {s.vocabulary, s.dim}), dout = p.take(dtype, {s.tokens, s.dim}),
                tokens = p.integers(drawn),
-               work = p.take(DType::u8, {k::embedding_backward_workspace(s.tokens, s.vocabulary)});
+               work = p.take(DType::u8, {k::embedding_backward_workspace(s.tokens, s.vocabulary, s.dim)});
   const Call call = [=, &p] { k::embedding_backward(p.stream(), tokens, dout, work, sums); };
   return {call, [=, &p]() -> Check {
             const std::int64_t v = shared_token(drawn);
