@@ -1,4 +1,5 @@
 #include "kernels/lion/lion_device.hpp"
+#include "kernels/lion/lion_packs_gpu.hpp"
 #include "kernels/optimizer/flat_update.hpp"
 
 namespace mylos::kernels::device {
@@ -6,8 +7,10 @@ namespace {
 
 template <Weights kind, class G, class M>
 struct Lion {
+  using P = typename FlatUpdate<kind, G>::P;
+  static constexpr int kWidth = flat_width<P, G, M>;
+
   FlatUpdate<kind, G> u;
-  static constexpr int kWidth = flat_width<typename FlatUpdate<kind, G>::P, G, M>;
   float beta1, one_minus_beta1, beta2, one_minus_beta2;
   M* m;
 
@@ -15,7 +18,10 @@ struct Lion {
 
   template <int W>
   KOKKOS_FUNCTION void at(std::int64_t, std::int64_t i) const {
-    Floats<W> grad = load<W>(u.g + i), momentum = load<W>(m + i), weight = u.template weight<W>(i);
+    update(i, load<W>(u.g + i), load<W>(m + i), u.template weight<W>(i));
+  }
+  template <int W>
+  MYLOS_FUNCTION void update(std::int64_t i, const Floats<W>& grad, Floats<W> momentum, Floats<W> weight) const {
     for (int k = 0; k < W; ++k) {
       const float d = grad.v[k] * u.factor, mixed = Kokkos::fma(beta1, momentum.v[k], one_minus_beta1 * d);
       momentum.v[k] = Kokkos::fma(beta2, momentum.v[k], one_minus_beta2 * d);
@@ -24,6 +30,13 @@ struct Lion {
     }
     u.store_state(i, kFirstState, m, momentum);
     u.store_weight(i, weight);
+  }
+
+  // Registers hold two packs of 12 words, not more.
+  static constexpr int kWords =
+      kWidth * int(sizeof(P) + sizeof(G) + sizeof(M) + (kind == Weights::bf16_split ? sizeof(*u.low) : 0)) / 4;
+  void launch(const Exec& exec, const char* label, std::int64_t n) const requires(kWords <= 12) {
+    launch_packs(exec, label, n, *this);
   }
 };
 

@@ -103,7 +103,7 @@ inline bool all_aligned(std::initializer_list<Tensor> tensors) {
 }
 
 // make(FlatUpdate<kind, G>, M{}) gives the functor for weights of this kind and the types of gradient and state at hand; its kWidth is how
-// many elements a thread takes. `state` lists all tensors beside the operands, for their addresses; M has state_dtype.
+// many elements a thread takes. A functor with launch(exec, label, elements) is launched by it on a GPU where all is aligned. `state` lists all tensors beside the operands, for their addresses; M has state_dtype.
 template <Weights kind, class Make>
 void launch_flat_as(const Stream& stream, const char* label, const FlatStep& step, const FlatOperands& o,
                     DType state_dtype, std::initializer_list<Tensor> state, const Make& make) {
@@ -122,6 +122,9 @@ void launch_flat_as(const Stream& stream, const char* label, const FlatStep& ste
       const auto op = make(update, moment);
       constexpr int kWidth = decltype(op)::kWidth;
       const bool vector = all_aligned({o.g, o.p, o.low}) && all_aligned(state) && step.first_index % kWidth == 0;
+      if constexpr (kOnGpu && requires { op.launch(exec_of(stream), label, o.p.size()); }) {
+        if (vector) return op.launch(exec_of(stream), label, o.p.size());
+      }
       for_each<kWidth>(exec_of(stream), label, o.p.size(), vector, op);
     });
   });

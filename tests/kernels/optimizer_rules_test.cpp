@@ -1,6 +1,8 @@
 // Lion, SGD, Schedule-Free and Muon as ops: one step element by element, random bits by element, Newton-Schulz, wrong operands. Their
 // twenty steps are in tests/optimizer.
 #include <cmath>
+#include <tuple>
+#include <vector>
 
 #include "base/error.hpp"
 #include "kernel_test.hpp"
@@ -93,6 +95,39 @@ TEST(ScheduleFree, OneStepIsRightElementByElement) {
   expect_near(to_host(stream, dz.tensor), z, 5e-7, 0.1);
   k::schedule_free_weights(stream, b, p.tensor, {}, dz.tensor, p.tensor);
   expect_near(to_host(stream, p.tensor), x, 1e-6, 1.0);
+}
+
+// Whole, a GPU takes packs; from the second element on, one element at a time.
+TEST(Lion, PacksGiveWhatSingleElementsGive) {
+  Stream stream;
+  const Inputs in;
+  for (const DType weights : {DType::f32, DType::bf16})
+    for (const bool exact : {false, true})
+      for (const DType gradient : {DType::f32, DType::bf16})
+        for (const DType state : {DType::f32, DType::bf16}) {
+          if (exact && weights == DType::f32) continue;
+          SCOPED_TRACE(fmt::format("{}{}, gradient {}, m {}", name_of(weights), exact ? " and low" : "",
+                                   name_of(gradient), name_of(state)));
+          const auto train = [&](std::int64_t begin) {
+            const DeviceTensor p = to_device(stream, in.p, weights), g = to_device(stream, in.g, gradient),
+                               m = to_device(stream, in.m, state), low = empty_device({kN}, DType::u16);
+            fill_zero(stream, low.tensor);
+            k::FlatStep flat = kFlat;
+            flat.first_index = 16 + std::uint64_t(begin);
+            const auto cut = [&](const DeviceTensor& t) { return t.tensor.slice(0, begin, kN); };
+            k::lion(stream, {.flat = flat}, {cut(g), {}, cut(p), exact ? cut(low) : Tensor{}}, cut(m));
+            std::vector<std::uint16_t> halves(std::size_t(kN - begin));
+            download(stream, cut(low), halves.data(), 2 * (kN - begin));
+            return std::tuple{to_host(stream, cut(p)), to_host(stream, cut(m)), halves};
+          };
+          const auto [p, m, low] = train(0);
+          const auto [p1, m1, low1] = train(1);
+          for (std::int64_t i = 1; i < kN; ++i) {
+            ASSERT_EQ(p1[i - 1], p[i]) << i;
+            ASSERT_EQ(m1[i - 1], m[i]) << i;
+            ASSERT_EQ(low1[std::size_t(i - 1)], low[std::size_t(i)]) << i;
+          }
+        }
 }
 
 TEST(Rules, RandomBitsBelongToTheElement) {
