@@ -32,10 +32,7 @@ struct Lion {
     u.store_weight(i, weight);
   }
 
-  // Registers hold two packs of 12 words, not more.
-  static constexpr int kWords =
-      kWidth * int(sizeof(P) + sizeof(G) + sizeof(M) + (kind == Weights::bf16_split ? sizeof(*u.low) : 0)) / 4;
-  void launch(const Exec& exec, const char* label, std::int64_t n) const requires(kWords <= 12) {
+  void launch(const Exec& exec, const char* label, std::int64_t n) const requires(two_packs_fit<kind, G, M>) {
     launch_packs(exec, label, n, *this);
   }
 };

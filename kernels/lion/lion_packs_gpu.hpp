@@ -6,6 +6,11 @@
 
 namespace mylos::kernels::device {
 
+// Whether a thread's registers hold two packs: 12 words each, not more.
+template <Weights kind, class G, class M, class P = typename FlatUpdate<kind, G>::P>
+inline constexpr bool two_packs_fit = flat_width<P, G, M>*(sizeof(P) + sizeof(G) + sizeof(M) +
+                                                           (kind == Weights::bf16_split ? 2 : 0)) <= 12 * 4;
+
 // 8 or 16 bytes at a time, now: ptxas moves other loads down to where the value is needed, one pack after the other.
 template <int W, class T>
 MYLOS_FUNCTION Words<W, T> load_words_now(const T* p) {

@@ -5,7 +5,6 @@
 namespace mylos::kernels::device {
 namespace {
 
-MYLOS_FUNCTION double identity(float x) { return double(x); }
 MYLOS_FUNCTION double square(float x) { return double(x) * double(x); }
 
 // Of n neighbouring elements on a CPU, in an order that depends on n alone.
@@ -95,7 +94,9 @@ struct SumRowOnCpu {
   std::int64_t width;
   double* result;
 
-  void operator()(std::int64_t row) const { result[row] = cpu_sum(t + row * width, width, identity); }
+  void operator()(std::int64_t row) const {
+    result[row] = cpu_sum(t + row * width, width, [](float x) { return double(x); });
+  }
 };
 
 // A GPU team a row, kAhead packs a thread under way at a time.
