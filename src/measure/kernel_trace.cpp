@@ -65,7 +65,7 @@ const char* name_of(KernelKind kind) {
   return "host";
 }
 
-std::string RegionName::label() const { return empty() ? "" : fmt::format("mylos::{}::{}", phase, op); }
+std::string RegionName::label() const { return empty() ? "" : "mylos::" + phase + "::" + op; }
 
 std::string readable_kernel_name(const std::string& symbol) {
   std::string name = demangled(symbol);
