@@ -167,8 +167,10 @@ struct Writer::Impl {
       extent[0] = hsize_t(n);
       need_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr), path,
               "select rows of", name);
-      const hsize_t flat = hsize_t(count);
-      const Handle memory(need(H5Screate_simple(1, &flat, nullptr), path, "make the space of", name), H5Sclose);
+      // Of the slice's own shape: HDF5 goes from a space of another rank element by element, 6 times slower as a whole.
+      const Handle memory(
+          need(H5Screate_simple(int(extent.size()), extent.data(), nullptr), path, "make the space of", name),
+          H5Sclose);
       need_ok(H5Dwrite(set, type, memory.id(), space, H5P_DEFAULT, slice.data()), path, "write dataset", name);
     }
   }
