@@ -54,7 +54,8 @@ AttentionBucket attention_bucket(const AttentionShape& shape, DType dtype, const
   AttentionBucket bucket;
   bucket.whole = lengths.documents() == shape.batch;
   if (bucket.whole || !attention::has_provider(attention::Provider::cudnn, shape, dtype)) return bucket;
-  if (attention::tiles::supports(shape, dtype) && lengths.longest() <= attention::tiles::kFasterUpTo) return bucket;
+  if (attention::tiles::supports(shape, dtype) && lengths.longest() <= attention::tiles::faster_up_to(shape.head_size))
+    return bucket;
   return attention::bucket_of(shape, lengths, options.deterministic);
 }
 
