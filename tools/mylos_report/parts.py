@@ -117,6 +117,13 @@ def _hardware(about):
     return f"CPU: {h['cpu']}, {h['threads']} of {h['cpu_cores']} cores"
 
 
+def _machines(abouts):
+    """One text a machine: a bundle without telemetry knows no power cap of a card that another bundle knows it of."""
+    texts = list(map(_hardware, abouts))
+    capped = {text.replace(text[text.index(", power cap"):text.index(", driver")], "") for text in texts if ", power cap" in text}
+    return [text for text in texts if text not in capped]
+
+
 def _software(rows):
     names = ("CUDA", "cuDNN", "oneDNN", "OpenBLAS", "Kokkos", "PyTorch")
     by_system = {}
@@ -144,7 +151,7 @@ def opening(results):
         return ""
     lines = [
         ("date, call, commit", _calls(results)),
-        ("hardware", _few(map(_hardware, abouts))),
+        ("hardware", _few(_machines(abouts))),
         ("software", _software(abouts)),
         ("data", clean(_few([" ".join(r["data"].split()) for r in abouts], 3), 500)),
     ]

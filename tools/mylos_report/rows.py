@@ -9,6 +9,7 @@ which only prepares weights, is no row.
 
 import math
 import pathlib
+import re
 
 import numpy as np
 
@@ -96,10 +97,16 @@ def _hardware(bundle):
         "cpu_cores": about.get("cpu_cores"),
         "threads": about.get("threads"),
         "power_limit": about.get("power_limit_w", about.get("power_limit")),
-        "driver": about.get("driver_version") or about.get("driver", ""),
+        "driver": about.get("driver_version") or _version_in(about.get("driver", "")),
         "uuid": about.get("uuid", ""),
         "device_memory": bundle.number("/hardware/device_memory"),
     }
+
+
+def _version_in(text):
+    """The version in what a driver says of itself, where NVML was not asked: "NVRM version: ... 580.159.04 ..."."""
+    found = re.search(r"\d+(\.\d+)+", text)
+    return found[0] if found else text
 
 
 def _software(bundle):
