@@ -35,9 +35,9 @@ Corpus::Corpus(std::int64_t tokens) {
 }
 
 std::shared_ptr<const Corpus> corpus_of(std::int64_t tokens) {
-  static std::map<std::int64_t, std::weak_ptr<const Corpus>> made;
-  std::shared_ptr<const Corpus> corpus = made[tokens].lock();
-  if (!corpus) made[tokens] = corpus = std::make_shared<const Corpus>(tokens);
+  static std::map<std::int64_t, std::shared_ptr<const Corpus>> made;
+  std::shared_ptr<const Corpus>& corpus = made[tokens];
+  if (!corpus) corpus = std::make_shared<const Corpus>(tokens);
   return corpus;
 }
 

@@ -1,5 +1,5 @@
 // A corpus for the cases of data: u16 tokens of documents of log-normal length (mean 600 tokens, as web text has), in a file of the folder for
-// temporary files. Made when first asked for, shared by all cases, gone with the last of them.
+// temporary files. Made when first asked for, shared by all cases, gone with the program.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Corpus {
   std::vector<std::uint16_t> tokens_;
 };
 
-// The one of so many tokens; it lives as long as somebody holds it.
+// The one of so many tokens.
 std::shared_ptr<const Corpus> corpus_of(std::int64_t tokens);
 
 }  // namespace mylos::bench

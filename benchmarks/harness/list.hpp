@@ -11,5 +11,8 @@ struct Place {
   bool quick = false;
 };
 Cases all_cases(const Place& place);
+// A copy that moves as many bytes as an op does, read and written together: harness/copy/bytes:<n>.
+Case copy_of(double bytes);
+std::string copy_name(double bytes);
 
 }  // namespace mylos::bench

@@ -4,12 +4,14 @@
 
 #include <exception>
 #include <iostream>
+#include <map>
 
 #include "benchmarks/harness/list.hpp"
 #include "benchmarks/harness/options.hpp"
 #include "benchmarks/harness/session.hpp"
 #include "measure/provenance.hpp"
 #include "measure/telemetry.hpp"
+#include "train/products.hpp"
 
 namespace mylos::bench {
 namespace {
@@ -106,13 +108,20 @@ int measure_all(const CommandLine& line, const Options& o) {
                                 : "not available: " + why_no_sensor);
     bundle.publish();  // a path that cannot be written shows now
   }
+  const std::string products = train::use_products(o.products);
+  bundle.set_attribute("/config", "products", products);
   Pool pool(pool_bytes(o));
   Session session(pool, m, sensor.get(), o.bundle.empty() ? nullptr : &bundle, record);
   const std::vector<const Case*> list = with_rooflines(all, chosen);
+  std::map<std::string, Case> copies;
+  for (const Case* c : list)
+    if (o.copies && only_moves(*c)) copies.try_emplace(copy_name(c->work.bytes), copy_of(c->work.bytes));
+  for (const auto& [name, c] : copies) session.add(c);
   for (const Case* c : list) session.add(*c);
   if (line.own_table)
     std::cout << device.name << ", " << device.backend << ", " << device.concurrency << " threads; "
-              << (sensor ? "NVML" : why_no_sensor) << '\n';
+              << (sensor ? "NVML" : why_no_sensor) << '\n'
+              << products << '\n';
   const auto reporter = session.reporter();
   const std::size_t ran =
       line.own_table ? benchmark::RunSpecifiedBenchmarks(reporter.get()) : benchmark::RunSpecifiedBenchmarks();

@@ -102,11 +102,13 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   Timer timed(pool.stream(), calls_of(c, pool, std::move(first.call), options, m.about.warm), c.runs);
 
   const auto begin = Clock::now();
+  // Between stretches the device is idle; where the host queues as it goes, that must be little of the time.
+  const double sample_s = (c.runs == Runs::queued ? 10 : 1) * options.sample_s;
   WarmUp warm_up(options.warm_up_s, options.stop.budget_s);
   double unit_s = timed.seconds(1);
   std::int64_t units = 1, warm_units = 1;
   for (bool done = false; !done; warm_units += units) {
-    units = std::max<std::int64_t>(1, std::int64_t(std::ceil(options.sample_s / std::max(unit_s, 1e-9))));
+    units = std::max<std::int64_t>(1, std::int64_t(std::ceil(sample_s / std::max(unit_s, 1e-9))));
     const auto stretch = Clock::now();
     unit_s = timed.seconds(units) / double(units);
     done = warm_up.done(unit_s, since(stretch));

@@ -1,6 +1,6 @@
 // Measures one case: operands, check, warm-up, samples until the rules of rules.hpp say enough.
 //
-// Every sample is a stretch of calls (timer.hpp) of at least sample_s. Sets of operands are made until they take cold_bytes together, which
+// Every sample is a stretch of calls (timer.hpp) of at least sample_s, ten times that for calls that are only queued. Sets of operands are made until they take cold_bytes together, which
 // is more than the caches; a case that asks for warm operands, or whose sets do not get there, is recorded as warm. The check runs before
 // anything is timed; a result beyond its bound is an Error, and the case has no times. Clock, power, temperature and reasons are read from
 // NVML in the middle of each sample. A sample whose launches the host did not queue in time (gate.hpp) is taken again.

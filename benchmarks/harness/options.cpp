@@ -38,6 +38,8 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --target_width PART  a case ends when the 95 % interval of its median is narrower than this part of it (0.01; quick: 0.05)
   --sample S           shortest sample in seconds (GPU 0.005, CPU 0.02; quick: 0.002)
   --pool GIB           device memory for operands (GPU 32, CPU 0.75)
+  --copies             beside every case that only moves memory, a copy of as many bytes
+  --products FILE      tuned matrix products, or "heuristic" (the usual file if it is there, as mylos train)
   --threads N          CPU threads (OMP_NUM_THREADS, else all cores)
   --benchmark_...      Google Benchmark's flags: --benchmark_out=FILE --benchmark_out_format=json, --benchmark_format=json, ...
 )";
@@ -46,6 +48,7 @@ Options parse(const std::vector<std::string>& arguments) {
   Options o;
   const std::map<std::string, std::function<void(const std::string&, const std::string&)>> valued{
       {"--bundle", [&](const std::string&, const std::string& v) { o.bundle = v; }},
+      {"--products", [&](const std::string&, const std::string& v) { o.products = v; }},
       {"--budget", [&](const std::string& f, const std::string& v) { o.budget_s = number(f, v, 86400); }},
       {"--target_width", [&](const std::string& f, const std::string& v) { o.target_width = number(f, v, 1); }},
       {"--sample", [&](const std::string& f, const std::string& v) { o.sample_s = number(f, v, 3600); }},
@@ -56,7 +59,7 @@ Options parse(const std::vector<std::string>& arguments) {
          o.threads = int(n);
        }}};
   const std::map<std::string, bool*> plain{
-      {"--list", &o.list}, {"--quick", &o.quick}, {"--help", &o.help}, {"-h", &o.help}};
+      {"--list", &o.list}, {"--quick", &o.quick}, {"--help", &o.help}, {"-h", &o.help}, {"--copies", &o.copies}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
     if (a.empty()) usage("an argument is empty; a pattern has at least one letter");

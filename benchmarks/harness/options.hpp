@@ -20,7 +20,8 @@ struct Options {
   std::optional<double> budget_s, target_width, sample_s;
   double pool_gib = 0;  // 0: as the device suits
   int threads = 0;
-  bool list = false, quick = false, help = false;
+  std::string products;  // file of tuned matrix products; empty: the usual one if it is there
+  bool list = false, quick = false, copies = false, help = false;
 };
 
 // Throws UsageError that names the argument. A flag's value is its own argument or follows '='.

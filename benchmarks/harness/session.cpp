@@ -8,6 +8,8 @@
 #include <new>
 #include <set>
 
+#include "benchmarks/harness/list.hpp"
+
 namespace mylos::bench {
 namespace {
 
@@ -41,6 +43,8 @@ std::vector<const Case*> with_rooflines(const Cases& all, const std::vector<std:
     if (std::find(list.begin(), list.end(), &all[i]) == list.end()) list.push_back(&all[i]);
   return list;
 }
+
+bool only_moves(const Case& c) { return c.runs != Runs::host && c.work.bytes > 0 && c.work.flops == 0; }
 
 Session::Session(Pool& pool, const MeasureOptions& options, const measure::GpuSensor* sensor, measure::Bundle* bundle,
                  measure::BenchRecord& record)
@@ -90,8 +94,8 @@ void Session::run(const Case& c, benchmark::State& state) {
 }
 
 std::string Session::header() {
-  return fmt::format("{:<56} {:>11} {:>7} {:>5}  {:>13} {:>11} {:>16} {:>6}  {}", "case", "median", "+-", "n", "FLOP/s",
-                     "bytes/s", "items/s", "share", "caches, stop, check");
+  return fmt::format("{:<56} {:>11} {:>7} {:>5}  {:>13} {:>11} {:>16} {:>6} {:>6}  {}", "case", "median", "+-", "n",
+                     "FLOP/s", "bytes/s", "items/s", "share", "same", "caches, stop, check");
 }
 
 std::string Session::line(std::size_t index) const {
@@ -99,11 +103,18 @@ std::string Session::line(std::size_t index) const {
   if (!c.skipped.empty()) return fmt::format("{:<56} {}", c.name, c.skipped);
   const measure::BenchFigures f = record_.figures(int(index));
   const std::string check = c.check.empty() ? "no check" : fmt::format("{:.1e} of {:.1e}", c.error, c.bound);
-  return fmt::format("{:<56} {:>11} {:>6.2f}% {:>5}  {:>13} {:>11} {:>16} {:>6}  {}, {}, {}", c.name,
+  const auto share = [](double part) { return std::isfinite(part) ? fmt::format("{:.3f}", part) : std::string(); };
+  return fmt::format("{:<56} {:>11} {:>6.2f}% {:>5}  {:>13} {:>11} {:>16} {:>6} {:>6}  {}, {}, {}", c.name,
                      duration(f.median), 50 * (f.high - f.low) / f.median, f.samples, rate(f.flop_rate, "FLOP/s"),
                      rate(f.byte_rate, "B/s"), c.items > 0 ? rate(f.item_rate, (c.item_units + "/s").c_str()) : "",
-                     std::isfinite(f.share) ? fmt::format("{:.3f}", f.share) : "", c.warm ? "warm" : "cold", c.stop,
-                     check);
+                     share(f.share), share(copy_s(c) / f.median), c.warm ? "warm" : "cold", c.stop, check);
+}
+
+double Session::copy_s(const measure::BenchCase& c) const {
+  const std::string name = copy_name(c.bytes);
+  for (std::size_t i = 0; i < record_.cases().size(); ++i)
+    if (c.bytes > 0 && c.flops == 0 && record_.cases()[i].name == name) return record_.figures(int(i)).median;
+  return NAN;
 }
 
 class Session::Lines : public benchmark::BenchmarkReporter {

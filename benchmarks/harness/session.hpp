@@ -17,6 +17,8 @@ namespace mylos::bench {
 
 // The chosen cases behind the rooflines that they need; each once.
 std::vector<const Case*> with_rooflines(const Cases& all, const std::vector<std::size_t>& chosen);
+// Whether a case only moves memory of the device, so that a copy of as many bytes says how fast that can be.
+bool only_moves(const Case& c);
 
 class Session {
  public:
@@ -34,6 +36,7 @@ class Session {
  private:
   class Lines;
   void run(const Case& c, benchmark::State& state);
+  double copy_s(const measure::BenchCase& c) const;  // of as many bytes; NaN when there is none
 
   Pool& pool_;
   MeasureOptions options_;

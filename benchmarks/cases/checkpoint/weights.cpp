@@ -54,7 +54,7 @@ struct Weights {
 }  // namespace
 
 void add_checkpoints(Cases& cases, const Place& place) {
-  const std::int64_t bytes = std::int64_t(place.quick ? 8 : place.gpu ? 1024 : 32) << 20;
+  const std::int64_t bytes = std::int64_t(place.quick ? 8 : place.gpu ? 256 : 32) << 20;
   const auto add = [&](const char* name, auto call, bool quick) {
     cases.push_back({.name = name,
                      .component = "checkpoint",

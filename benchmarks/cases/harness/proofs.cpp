@@ -66,6 +66,13 @@ Case spin_case(long long microseconds) {
 
 }  // namespace
 
+std::string copy_name(double bytes) {
+  return fmt::format("harness/copy/bytes:{}", std::max<std::int64_t>(4, std::int64_t(bytes) / 4 * 4));
+}
+Case copy_of(double bytes) {
+  return copy_case(copy_name(bytes), std::max<std::int64_t>(4, std::int64_t(bytes)), false);
+}
+
 void add_proofs(Cases& cases, const Place& place) {
   cases.push_back({.name = "harness/null",
                    .component = "harness",

@@ -1,0 +1,97 @@
+// mylos-bench as a program: what it lists, refuses, writes, and how it ends; and that `mylos bench` is it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "checkpoint/store.hpp"
+#include "measure/inspect.hpp"
+
+namespace mylos::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string output;  // and errors
+};
+
+class Program : public ::testing::Test {
+ protected:
+  Program() : folder_(fs::temp_directory_path() / ("mylos_bench_test_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~Program() override { fs::remove_all(folder_); }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  static std::string named(const char* variable) {
+    const char* path = std::getenv(variable);
+    if (path == nullptr) throw std::runtime_error(std::string(variable) + " must name a program");
+    return path;
+  }
+  Outcome run(const std::string& arguments, const std::string& program = named("MYLOS_BENCH")) const {
+    const std::string command = "'" + program + "' " + arguments + " > " + file("output") + " 2>&1";
+    const int status = std::system(command.c_str());
+    std::ifstream in(file("output"));
+    std::ostringstream text;
+    text << in.rdbuf();
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str()};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(Program, ListsTheCasesThatAPatternFits) {
+  const Outcome all = run("--list"), some = run("--list '^optimizer/adamw' harness/null");
+  EXPECT_EQ(all.code, 0);
+  EXPECT_NE(all.output.find("checkpoint/write\n"), std::string::npos);
+  EXPECT_EQ(some.code, 0);
+  EXPECT_EQ(some.output.find("harness/null\n"), 0u) << some.output;
+  EXPECT_EQ(some.output.find("lion"), std::string::npos);
+}
+
+TEST_F(Program, RefusesWhatItDoesNotKnow) {
+  for (const char* wrong :
+       {"no_such_case", "--bugdet=1", "--budget 0", "'('", "--benchmark_format=xml harness/null",
+        "--benchmark_no_such_flag harness/null", "--benchmark_filter=nothing harness/null --quick", "--products"}) {
+    const Outcome o = run(wrong);
+    EXPECT_EQ(o.code, 2) << wrong << ": " << o.output;
+  }
+  EXPECT_NE(run("--bugdet=1").output.find("did you mean '--budget'"), std::string::npos);
+  EXPECT_NE(run("harness/nul_l").output.find("harness/null"), std::string::npos);
+  EXPECT_EQ(run("--quick harness/null --bundle /proc/no/such.h5").code, 1);
+  EXPECT_EQ(run("--help").code, 0);
+}
+
+TEST_F(Program, LeavesAValidBundleAndJson) {
+  const Outcome o = run("--quick harness/null data/packing$ --pool 0.3 --budget 0.05 --bundle " + file("b.h5") +
+                        " --benchmark_out=" + file("b.json") + " --benchmark_out_format=json");
+  EXPECT_EQ(o.code, 0) << o.output;
+  EXPECT_NE(o.output.find("data/packing"), std::string::npos) << o.output;
+  for (const measure::Finding& f : measure::validate(file("b.h5"))) EXPECT_FALSE(f.error) << f.where << ": " << f.what;
+  const checkpoint::Reader bundle(file("b.h5"));
+  const std::vector<std::string> names = bundle.texts("/cases/name");
+  // The roofline of the host's memory came along.
+  EXPECT_EQ(names, (std::vector<std::string>{"data/memcpy", "harness/null", "data/packing"}));
+  EXPECT_GE(bundle.reals("/samples/calls/time").size(), 15u);
+  std::ifstream in(file("b.json"));
+  EXPECT_EQ(nlohmann::json::parse(in).at("benchmarks").size(), 3u);
+}
+
+TEST_F(Program, IsWhatMylosBenchStarts) {
+  const Outcome o = run("bench --list harness/null", named("MYLOS"));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.output, "harness/null\n");
+  EXPECT_EQ(run("bench --no_such_flag", named("MYLOS")).code, 2);
+}
+
+}  // namespace
+}  // namespace mylos::bench
