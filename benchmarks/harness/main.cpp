@@ -76,6 +76,12 @@ std::vector<std::size_t> choose(const Cases& all, const Options& o) {
   return quick;
 }
 
+std::vector<const Case*> only(const Cases& all, const std::vector<std::size_t>& chosen) {
+  std::vector<const Case*> list;
+  for (const std::size_t i : chosen) list.push_back(&all[i]);
+  return list;
+}
+
 std::int64_t pool_bytes(const Options& o) {
   const double gib = o.pool_gib > 0 ? o.pool_gib : device_info().is_gpu ? 32 : 0.75;
   const auto bytes = std::int64_t(gib * 0x1p30), most = device_info().memory_bytes / 2;
@@ -112,7 +118,7 @@ int measure_all(const CommandLine& line, const Options& o) {
   bundle.set_attribute("/config", "products", products);
   Pool pool(pool_bytes(o));
   Session session(pool, m, sensor.get(), o.bundle.empty() ? nullptr : &bundle, record);
-  const std::vector<const Case*> list = with_rooflines(all, chosen);
+  const std::vector<const Case*> list = o.no_rooflines ? only(all, chosen) : with_rooflines(all, chosen);
   std::map<std::string, Case> copies;
   for (const Case* c : list)
     if (o.copies && only_moves(*c)) copies.try_emplace(copy_name(c->work.bytes), copy_of(c->work.bytes));

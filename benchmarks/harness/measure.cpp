@@ -87,6 +87,7 @@ MeasureOptions usual_options(bool quick) {
   o.sample_s = quick ? 0.002 : gpu ? 0.005 : 0.02;
   o.rotate = !quick;
   o.stop.budget_s = quick ? 0.25 : 2;
+  o.limit_s = quick ? 0 : 3;
   o.stop.target_width = quick ? 0.05 : 0.01;
   o.warm_up_s = quick || !gpu ? 0 : 0.25;
   return o;
@@ -104,7 +105,10 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   const auto begin = Clock::now();
   // Between stretches the device is idle; where the host queues as it goes, that must be little of the time.
   const double sample_s = (c.runs == Runs::queued ? 10 : 1) * options.sample_s;
-  WarmUp warm_up(options.warm_up_s, options.stop.budget_s);
+  const bool limit = !c.limit.empty();
+  StopOptions rules = options.stop;
+  if (limit) rules.budget_s = std::max(rules.budget_s, std::min(options.limit_s, 4 * rules.budget_s));
+  WarmUp warm_up(limit ? WarmUp::kPart * rules.budget_s : options.warm_up_s, rules.budget_s);
   double unit_s = timed.seconds(1);
   std::int64_t units = 1, warm_units = 1;
   for (bool done = false; !done; warm_units += units) {
@@ -117,10 +121,14 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   m.about.warm_up_s = since(begin);
   m.about.calls_per_sample = units * timed.calls_per_unit();
 
-  Stop stop(options.stop);
+  Stop stop(rules);
+  std::vector<bool> disturbed;
   while (m.about.stop.empty()) {
+    const Disturbance disturbance;
     m.samples.push_back(sample(timed, units, sensor));
-    reject(m.samples);
+    if (m.about.threads == 1 && !timed.on_device_clock())
+      disturbed.push_back(disturbance.other_programs(m.samples.back().time_s * double(m.about.calls_per_sample)));
+    reject(m.samples, disturbed);
     m.about.stop = stop.why(m.samples, since(begin));
   }
   return m;

@@ -21,7 +21,9 @@ struct MeasureOptions {
   StopOptions stop;
   double sample_s = 0.005;
   double warm_up_s = 0;  // at least: clocks take a while to rise, and the power cap to bite
-  bool rotate = true;    // false: one set of operands, whatever the case wants
+  double limit_s =
+      0;  // at least, of what others are held against, but no more than four budgets: under full load clocks fall for a second
+  bool rotate = true;                                 // false: one set of operands, whatever the case wants
   std::int64_t cold_bytes = std::int64_t(512) << 20;  // ten times the L2 cache of an H200
 };
 // Those of the device; `quick`: samples short and few, caches as they are.

@@ -39,6 +39,7 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --sample S           shortest sample in seconds (GPU 0.005, CPU 0.02; quick: 0.002)
   --pool GIB           device memory for operands (GPU 32, CPU 0.75)
   --copies             beside every case that only moves memory, a copy of as many bytes
+  --no_rooflines       leave out the cases that the chosen ones are held against (for tools/compare)
   --products FILE      tuned matrix products, or "heuristic" (the usual file if it is there, as mylos train)
   --threads N          CPU threads (OMP_NUM_THREADS, else all cores)
   --benchmark_...      Google Benchmark's flags: --benchmark_out=FILE --benchmark_out_format=json, --benchmark_format=json, ...
@@ -58,8 +59,9 @@ Options parse(const std::vector<std::string>& arguments) {
          if (n != std::floor(n)) usage("{} is '{}'; it must be a whole number", f, v);
          o.threads = int(n);
        }}};
-  const std::map<std::string, bool*> plain{
-      {"--list", &o.list}, {"--quick", &o.quick}, {"--help", &o.help}, {"-h", &o.help}, {"--copies", &o.copies}};
+  const std::map<std::string, bool*> plain{{"--list", &o.list},     {"--quick", &o.quick},
+                                           {"--help", &o.help},     {"-h", &o.help},
+                                           {"--copies", &o.copies}, {"--no_rooflines", &o.no_rooflines}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
     if (a.empty()) usage("an argument is empty; a pattern has at least one letter");

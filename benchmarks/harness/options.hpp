@@ -21,7 +21,7 @@ struct Options {
   double pool_gib = 0;  // 0: as the device suits
   int threads = 0;
   std::string products;  // file of tuned matrix products; empty: the usual one if it is there
-  bool list = false, quick = false, copies = false, help = false;
+  bool list = false, quick = false, copies = false, no_rooflines = false, help = false;
 };
 
 // Throws UsageError that names the argument. A flag's value is its own argument or follows '='.

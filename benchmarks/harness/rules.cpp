@@ -1,5 +1,7 @@
 #include "benchmarks/harness/rules.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +18,8 @@ const char* const Stop::kRule =
     "the time for the case is spent, and there are five at least; samples: the most that are taken";
 const char* const kRejectRule =
     "SM clock more than 5 % below the case's median while NVML says that hardware or heat slow the device down; the "
-    "power cap is recorded and no reason";
+    "power cap is recorded and no reason. One thread of the host: involuntary context switches and a share of the "
+    "processor below 98 %, unless more than half of the samples are so";
 
 bool WarmUp::stationary() const {
   if (times_.size() < 2 * kGroup) return false;
@@ -47,7 +50,7 @@ std::string Stop::why(std::span<const measure::BenchSample> samples, double spen
   return spent ? "budget" : last ? "samples" : "";
 }
 
-void reject(std::span<measure::BenchSample> samples) {
+void reject(std::span<measure::BenchSample> samples, const std::vector<bool>& disturbed) {
   constexpr std::uint64_t kSlowed =
       measure::kReasonHwSlowdown | measure::kReasonSwThermal | measure::kReasonHwThermal | measure::kReasonPowerBrake;
   constexpr double kFar = 0.95;
@@ -55,9 +58,40 @@ void reject(std::span<measure::BenchSample> samples) {
   for (const measure::BenchSample& s : samples)
     if (std::isfinite(s.sm_clock_mhz)) clocks.push_back(s.sm_clock_mhz);
   const double usual = clocks.empty() ? 0 : measure::median(clocks);
-  for (measure::BenchSample& s : samples)
-    s.rejected = s.sm_clock_mhz < kFar * usual && std::isfinite(s.throttle_reasons) &&
-                 (std::uint64_t(s.throttle_reasons) & kSlowed) != 0;
+  const bool some = 2 * std::count(disturbed.begin(), disturbed.end(), true) <= std::ptrdiff_t(disturbed.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    measure::BenchSample& s = samples[i];
+    const bool slowed = s.sm_clock_mhz < kFar * usual && std::isfinite(s.throttle_reasons) &&
+                        (std::uint64_t(s.throttle_reasons) & kSlowed) != 0;
+    s.rejected = slowed || (some && i < disturbed.size() && disturbed[i]);
+  }
+}
+
+namespace {
+
+struct Usage {
+  double processor_s;
+  long involuntary;
+};
+Usage usage() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  return {seconds(u.ru_utime) + seconds(u.ru_stime), u.ru_nivcsw};
+}
+
+}  // namespace
+
+Disturbance::Disturbance() {
+  const Usage u = usage();
+  processor_s_ = u.processor_s;
+  involuntary_ = u.involuntary;
+}
+
+bool Disturbance::other_programs(double seconds) const {
+  constexpr double kShare = 0.98;
+  const Usage u = usage();
+  return u.involuntary > involuntary_ && u.processor_s - processor_s_ < kShare * seconds;
 }
 
 }  // namespace mylos::bench

@@ -5,7 +5,9 @@
 // Stop: the 95 % interval of the median of what counts is narrower than the target, at least min_samples of them ("width"); or the budget
 // is spent and there are least_samples ("budget"); or there are max_samples ("samples"). The interval is asked for at growing numbers of samples.
 // Reject: the SM clock is more than 5 % below the case's median clock while the device says that hardware or heat slow it down. The power
-// cap is no such reason: under load it is the device's usual state, and is recorded.
+// cap is no such reason: under load it is the device's usual state, and is recorded. Of work on one thread of the host: other programs were
+// given its processor and it ran for less than 98 % of the sample; unless that is so for more than half of the samples, and then says nothing
+// about any of them.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +55,18 @@ class Stop {
 };
 
 extern const char* const kRejectRule;
-// Sets `rejected` of each sample by the clocks and reasons of all of them.
-void reject(std::span<measure::BenchSample> samples);
+// Sets `rejected` of each sample by the clocks and reasons of all of them, and by what disturbed them; `disturbed` may be empty.
+void reject(std::span<measure::BenchSample> samples, const std::vector<bool>& disturbed = {});
+
+// What other programs take from this process, between construction and other_programs().
+class Disturbance {
+ public:
+  Disturbance();
+  bool other_programs(double seconds) const;  // of the wall, since then; for a process that works on one thread
+
+ private:
+  double processor_s_;
+  long involuntary_;
+};
 
 }  // namespace mylos::bench

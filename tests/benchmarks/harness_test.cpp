@@ -75,7 +75,7 @@ TEST_F(Harness, AWaitTakesAsLongAsItLasts) {
 }
 
 TEST_F(Harness, ACopyOfTwiceTheBytesTakesTwiceTheTime) {
-  const std::int64_t bytes = std::int64_t(gpu() ? 512 : 32) << 20;
+  const std::int64_t bytes = std::int64_t(gpu() ? 512 : 8) << 20;
   const Measured one = measure_case(copying(bytes), pool(), options(), nullptr),
                  two = measure_case(copying(2 * bytes), pool(), options(), nullptr);
   EXPECT_FALSE(one.about.warm);

@@ -91,6 +91,14 @@ TEST(Reject, OnlySlowClocksWithAReason) {
   for (std::size_t i = 0; i < samples.size(); ++i) EXPECT_EQ(samples[i].rejected, i == 2) << i;
 }
 
+TEST(Reject, DisturbedSamplesUnlessMostAre) {
+  auto samples = normal_samples(6, 1);
+  reject(samples, {true, false, false, true, false, false});
+  for (std::size_t i = 0; i < samples.size(); ++i) EXPECT_EQ(samples[i].rejected, i == 0 || i == 3) << i;
+  reject(samples, {true, true, true, true, false, false});
+  for (const auto& s : samples) EXPECT_FALSE(s.rejected);
+}
+
 TEST(Reject, NothingWithoutReadings) {
   auto samples = normal_samples(10, 1);
   reject(samples);

@@ -7,52 +7,53 @@
 namespace mylos::bench {
 namespace {
 
-constexpr std::int64_t kSequence = 512, kSteps = 128;  // of a call
-constexpr std::int64_t kTokens = kSteps * kRows * kSequence;
+constexpr std::int64_t kTokens = 1 << 20;  // of a call
 
-Set copying(Pool& p, const Place& place) {
+Set copying(Pool& p, const Place& place, std::int64_t S) {
   struct State {
     std::shared_ptr<const Corpus> corpus;
     data::MappedFile file;
-    std::vector<std::byte> batch = std::vector<std::byte>(std::size_t(kRows * (kSequence + 1) * 2));
+    std::vector<std::byte> batch;
     std::int64_t row = 0;
   };
-  const auto s = std::make_shared<State>(State{corpus_of(corpus_tokens(place)), {}});
+  const auto s = std::make_shared<State>(
+      State{corpus_of(corpus_tokens(place)), {}, std::vector<std::byte>(std::size_t(kRows * (S + 1) * 2))});
   s->file = data::MappedFile(s->corpus->file());
   p.elsewhere(s->file.size());
-  const std::int64_t rows = (s->file.size() / 2 - 1) / kSequence, bytes = (kSequence + 1) * 2;
+  const std::int64_t rows = (s->file.size() / 2 - 1) / S, bytes = (S + 1) * 2;
   const auto copy_row = [=](std::int64_t row, std::int64_t at) {
-    std::memcpy(s->batch.data() + at * bytes, s->file.bytes().data() + row * kSequence * 2, std::size_t(bytes));
+    std::memcpy(s->batch.data() + at * bytes, s->file.bytes().data() + row * S * 2, std::size_t(bytes));
   };
+  for (std::int64_t row = 0; row < rows; ++row) copy_row(row, row % kRows);  // page faults are not the copy's
   return {[=] {
-            for (std::int64_t i = 0; i < kSteps * kRows; ++i, s->row = (s->row + 1) % rows) copy_row(s->row, i % kRows);
+            for (std::int64_t i = 0; i < kTokens / S; ++i, s->row = (s->row + 1) % rows) copy_row(s->row, i % kRows);
           },
           [=]() -> Check {
             copy_row(1, 3);
-            const bool same = std::memcmp(s->batch.data() + 3 * bytes, s->corpus->tokens().data() + kSequence,
-                                          std::size_t(bytes)) == 0;
+            const bool same =
+                std::memcmp(s->batch.data() + 3 * bytes, s->corpus->tokens().data() + S, std::size_t(bytes)) == 0;
             return {same ? 0.0 : 1.0, 0, "the tokens that were written, one row"};
           }};
 }
 
-Set iterating(Pool& p, const Place& place, bool shuffle) {
+Set iterating(Pool& p, const Place& place, std::int64_t S, bool shuffle) {
   struct State {
     Batches batches;
     data::HostBatch batch = {};
     std::int64_t step = 0;
   };
-  const auto s = std::make_shared<State>(State{Batches(place, Cut::concat, kSequence, shuffle)});
+  const auto s = std::make_shared<State>(State{Batches(place, Cut::concat, S, shuffle)});
   p.elsewhere(corpus_tokens(place) * 2);
   return {[=] {
-            for (std::int64_t i = 0; i < kSteps; ++i) s->batches.make(s->step++, s->batch);
+            for (std::int64_t i = 0; i < kTokens / S / kRows; ++i) s->batches.make(s->step++, s->batch);
           },
           [=]() -> Check {
             s->batches.make(0, s->batch);
             double wrong = 0;
             for (std::int64_t row = 0; row < kRows; ++row) {
               const std::int64_t sample = s->batches.data().at(row).sample;
-              wrong += std::memcmp(s->batch.tokens(row), s->batches.corpus().tokens().data() + sample * kSequence,
-                                   std::size_t((kSequence + 1) * 2)) == 0
+              wrong += std::memcmp(s->batch.tokens(row), s->batches.corpus().tokens().data() + sample * S,
+                                   std::size_t((S + 1) * 2)) == 0
                            ? 0
                            : 1;
             }
@@ -63,16 +64,19 @@ Set iterating(Pool& p, const Place& place, bool shuffle) {
 }  // namespace
 
 void add_reading(Cases& cases, const Place& place) {
-  Case memcpy_case = host_case("data/memcpy", kTokens, 1, "bytes copied");
-  memcpy_case.make = [=](Pool& p) { return copying(p, place); };
-  memcpy_case.limit = "host_memory";
-  cases.push_back(memcpy_case);
-  for (const bool shuffle : {false, true}) {
-    Case c = host_case(shuffle ? "data/mapped_iteration/shuffled" : "data/mapped_iteration", kTokens, 1,
-                       "u16 tokens of the rows");
-    c.make = [=](Pool& p) { return iterating(p, place, shuffle); };
-    c.quick = !shuffle;
-    cases.push_back(c);
+  for (const std::int64_t S : {512, 4096}) {
+    const std::string suffix = S == 512 ? "" : fmt::format("/S{}", S);  // 512 as PyTorch's case
+    Case memcpy_case = host_case("data/memcpy" + suffix, kTokens, 1, "bytes copied");
+    memcpy_case.make = [=](Pool& p) { return copying(p, place, S); };
+    if (S == 512) memcpy_case.limit = "host_memory";
+    cases.push_back(memcpy_case);
+    for (const bool shuffle : {false, true}) {
+      Case c = host_case(fmt::format("data/mapped_iteration{}{}", suffix, shuffle ? "/shuffled" : ""), kTokens, 1,
+                         "u16 tokens of the rows");
+      c.make = [=](Pool& p) { return iterating(p, place, S, shuffle); };
+      c.quick = !shuffle && S == 512;
+      cases.push_back(c);
+    }
   }
 }
 
