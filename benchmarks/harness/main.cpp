@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <map>
 
@@ -88,6 +89,15 @@ std::int64_t pool_bytes(const Options& o) {
   return o.pool_gib > 0 ? bytes : std::min(bytes, most);
 }
 
+// Its first state is published before the first case: from then on an earlier file would be gone.
+void refuse_to_replace(const Options& o) {
+  std::error_code error;
+  if (o.bundle.empty() || !std::filesystem::exists(o.bundle, error)) return;
+  check(o.overwrite, "'{}' exists; choose another name, or say --overwrite to replace it", o.bundle);
+  check(std::filesystem::is_regular_file(o.bundle, error),
+        "'{}' is not a regular file, and so is not replaced; choose another name", o.bundle);
+}
+
 int measure_all(const CommandLine& line, const Options& o) {
   const Runtime runtime({.threads = o.threads});
   const DeviceInfo device = device_info();
@@ -98,6 +108,7 @@ int measure_all(const CommandLine& line, const Options& o) {
     return kDone;
   }
   if (!give_google(line.googles)) return kUsage;
+  refuse_to_replace(o);
   MeasureOptions m = usual_options(o.quick);
   m.stop.budget_s = o.budget_s.value_or(m.stop.budget_s);
   m.stop.target_width = o.target_width.value_or(m.stop.target_width);

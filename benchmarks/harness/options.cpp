@@ -34,6 +34,7 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --list               print the names and end
   --quick              the short list, short samples, caches as they are
   --bundle FILE        bundle of kind bench: raw samples, provenance, figures
+  --overwrite          replace FILE if it is there, from the first moment on
   --budget S           seconds a case, warm-up included (2; quick: 0.25)
   --target_width PART  a case ends when the 95 % interval of its median is narrower than this part of it (0.01; quick: 0.05)
   --sample S           shortest sample in seconds (GPU 0.005, CPU 0.02; quick: 0.002)
@@ -59,9 +60,13 @@ Options parse(const std::vector<std::string>& arguments) {
          if (n != std::floor(n)) usage("{} is '{}'; it must be a whole number", f, v);
          o.threads = int(n);
        }}};
-  const std::map<std::string, bool*> plain{{"--list", &o.list},     {"--quick", &o.quick},
-                                           {"--help", &o.help},     {"-h", &o.help},
-                                           {"--copies", &o.copies}, {"--no_rooflines", &o.no_rooflines}};
+  const std::map<std::string, bool*> plain{{"--list", &o.list},
+                                           {"--quick", &o.quick},
+                                           {"--help", &o.help},
+                                           {"-h", &o.help},
+                                           {"--copies", &o.copies},
+                                           {"--overwrite", &o.overwrite},
+                                           {"--no_rooflines", &o.no_rooflines}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
     if (a.empty()) usage("an argument is empty; a pattern has at least one letter");

@@ -86,6 +86,20 @@ TEST_F(Program, LeavesAValidBundleAndJson) {
   EXPECT_EQ(nlohmann::json::parse(in).at("benchmarks").size(), 3u);
 }
 
+TEST_F(Program, AnEarlierFileStaysUnlessToldOtherwise) {
+  const std::string file_there = file("there.h5"),
+                    arguments = "--quick harness/null --budget 0.05 --bundle " + file_there;
+  std::ofstream(file_there) << "precious";
+  const Outcome refused = run(arguments);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.output.find("--overwrite"), std::string::npos) << refused.output;
+  std::string kept;
+  std::ifstream(file_there) >> kept;
+  EXPECT_EQ(kept, "precious");
+  EXPECT_EQ(run(arguments + " --overwrite").code, 0);
+  for (const measure::Finding& f : measure::validate(file_there)) EXPECT_FALSE(f.error) << f.where << ": " << f.what;
+}
+
 TEST_F(Program, IsWhatMylosBenchStarts) {
   const Outcome o = run("bench --list harness/null", named("MYLOS"));
   EXPECT_EQ(o.code, 0);

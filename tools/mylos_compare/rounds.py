@@ -67,6 +67,7 @@ class Rounds:
     def warm_up(self):
         """A run whose bundle is not kept: the machine as the first pair finds it is as the others find it."""
         bundle = self.folder / "warm-up.h5"
+        bundle.unlink(missing_ok=True)  # of a comparison that was stopped there
         seconds = self.run("a", bundle)
         return bundle, seconds
 
