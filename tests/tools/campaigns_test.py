@@ -123,6 +123,31 @@ class Folder(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("999,999", done.stderr)
 
+    def test_neither_a_damaged_bundle_nor_a_lost_place_takes_numbers_away(self):
+        shutil.copytree(ROOT / "campaigns/packing", self.place / "packing")
+        path, script = self.place / "packing/README.md", self.place / "packing/report.py"
+        before = path.read_bytes()
+
+        def report(*more):
+            return subprocess.run([sys.executable, script, *more], env=folder.environment(), capture_output=True, text=True)
+
+        bundle = next((self.place / "packing/results").glob("*.h5"))
+        whole = bundle.read_bytes()
+        bundle.write_bytes(whole[: len(whole) // 2])
+        done = report()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(bundle.name, done.stderr)
+        self.assertEqual(path.read_bytes(), before)
+        bundle.write_bytes(whole)
+        part = readme.names(before.decode())[1]
+        start = before.index(b"<!-- mylos:table " + part.encode())
+        end = before.index(readme.END.encode(), start) + len(readme.END)
+        path.write_bytes(before[:start] + before[end:])
+        for more in ((), ("--check",)):
+            done = report(*more)
+            self.assertEqual(done.returncode, 1, more)
+            self.assertIn(f"no place for the part '{part}'", done.stderr)
+
     def test_sums_that_samples_do_not_give_are_found(self):
         import h5py
 
