@@ -97,35 +97,65 @@ def _lines(rows, series, x, y):
 
 def sweep(rows, file, alt, title, series, x, y, x_label, y_label, log_x=True):
     """Lines with intervals: y (which scales with tokens/s) of a row over x, one line a series. None without rows."""
-    lines = _lines(rows, series, x, y)
+    return lines(_lines(rows, series, x, y), file, alt, title, x_label, y_label, log_x)
+
+
+def lines(series, file, alt, title, x_label, y_label, log_x=True):
+    """Lines with intervals: {name: [(x, y, low, high)]}. None without a point."""
 
     def draw(folder, note):
         from .figures import STYLE, _save, plt
 
         with plt.rc_context(STYLE):
             figure, axes = plt.subplots(figsize=(7.2, 4.2))
-            for name, points in lines.items():
+            for name, points in series.items():
                 xs, ys, lows, highs = zip(*points)
                 error = [[v - a for v, a in zip(ys, lows)], [b - v for v, b in zip(ys, highs)]]
                 axes.errorbar(xs, ys, yerr=error, marker="o", markersize=4, linewidth=1.5, capsize=2, label=name)
             if log_x:
-                ticks = sorted({p[0] for points in lines.values() for p in points})
+                ticks = sorted({p[0] for points in series.values() for p in points})
                 axes.set_xscale("log", base=2)
                 axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
                 axes.minorticks_off()
             axes.set(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, None))
-            if len(lines) > 1:
+            if len(series) > 1:
                 axes.legend(loc="best", fontsize=8)
             _save(figure, folder, file, note)
 
-    return Figure(file, alt, {"title": title, "lines": lines}, draw) if lines else None
+    return Figure(file, alt, {"title": title, "lines": series}, draw) if series else None
+
+
+def bars(entries, file, alt, title, x_label, mark=None, log_x=False):
+    """Bars from the top down: [(name, value, low, high)], with a line at `mark`. None without an entry."""
+
+    def draw(folder, note):
+        from .figures import BLUE, GREY, STYLE, _save, plt
+
+        names, values, lows, highs = zip(*entries)
+        error = [[v - a for v, a in zip(values, lows)], [b - v for v, b in zip(values, highs)]]
+        with plt.rc_context(STYLE):
+            figure, axes = plt.subplots(figsize=(7.2, 1.1 + 0.24 * len(entries)))
+            axes.barh(names, values, xerr=error, color=BLUE, error_kw={"ecolor": GREY, "capsize": 2})
+            axes.set_ylim(len(entries) - 0.4, -0.6)
+            axes.tick_params(axis="y", labelsize=8)
+            axes.grid(visible=False, axis="y")
+            for i, v in enumerate(values):
+                axes.annotate(f"{v:.3g}", (highs[i], i), (3, 0), textcoords="offset points", va="center", fontsize=7.5, color=GREY)
+            if log_x:
+                axes.set_xscale("log")
+            if mark is not None:
+                axes.axvline(mark, color=GREY, linewidth=1)
+            axes.set(title=title, xlabel=x_label)
+            _save(figure, folder, file, note)
+
+    return Figure(file, alt, {"title": title, "bars": entries}, draw) if entries else None
 
 
 def scaling(rows, quoted, file, alt, title):
     """Tokens/s a GPU over GPUs: rows of bundles filled, quoted ones hollow and named so. None without a row of two GPUs or more."""
     from .parts import model_text
 
-    lines = _lines(rows, lambda r: f"{r['system']} {model_text(r)}", lambda r: r["hardware"]["devices"],
+    drawn = _lines(rows, lambda r: f"{r['system']} {model_text(r)}", lambda r: r["hardware"]["devices"],
                    lambda r: r["tokens_per_s"] / r["hardware"]["devices"])  # fmt: skip
     foreign = {}
     for e in quoted:
@@ -137,11 +167,11 @@ def scaling(rows, quoted, file, alt, title):
 
         with plt.rc_context(STYLE):
             figure, axes = plt.subplots(figsize=(7.2, 4.2))
-            for name, points in lines.items():
+            for name, points in drawn.items():
                 axes.plot([p[0] for p in points], [p[1] for p in points], marker="o", label=name)
             for i, (name, points) in enumerate(foreign.items()):
                 axes.plot(*zip(*points), marker="os^Dv"[i % 5], markerfacecolor="white", linestyle=":", color=GREY, label=name)
-            ticks = sorted({p[0] for points in [*lines.values(), *foreign.values()] for p in points})
+            ticks = sorted({p[0] for points in [*drawn.values(), *foreign.values()] for p in points})
             axes.set_xscale("log", base=2)
             axes.set_xticks(ticks, [str(t) for t in ticks])
             axes.minorticks_off()
@@ -149,4 +179,4 @@ def scaling(rows, quoted, file, alt, title):
             axes.legend(loc="best", fontsize=8)
             _save(figure, folder, file, note)
 
-    return Figure(file, alt, {"lines": lines, "quoted": foreign}, draw) if lines and (foreign or any(len(p) > 1 for p in lines.values())) else None
+    return Figure(file, alt, {"lines": drawn, "quoted": foreign}, draw) if drawn and (foreign or any(len(p) > 1 for p in drawn.values())) else None
