@@ -8,20 +8,16 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(pathlib.Path(os.environ.get("MYLOS_ROOT") or HERE.parents[1]) / "tools"))
-from mylos_report import folder_report, parts, plots  # noqa: E402
-
-TEXTS = ("name", "component", "dtype", "skipped")
-FIGURES = ("median", "median_low", "median_high", "flop_rate", "byte_rate", "share")
+from mylos_report import bench_figures, folder_report, parts, plots  # noqa: E402
 
 
 def cases(bundle):
-    """Cases of a bench bundle with their figures."""
-    columns = {name: bundle.texts(f"/cases/{name}") for name in TEXTS}
-    columns |= {name: bundle.datasets[f"/derived/cases/{name}"].tolist() for name in FIGURES}
-    modes = bundle.texts("/cases/mode") or [bundle.attribute("/", "mode", "")] * len(columns["name"])
+    """Cases of a bench bundle with their figures, which follow from its samples."""
+    found = bench_figures.cases(bundle)
+    modes = bundle.texts("/cases/mode") or [bundle.attribute("/", "mode", "")] * len(found)
     about = {"system": bundle.attribute("/", "system", "mylos"), "call": bundle.attribute("/provenance", "call", ""),
              "is_gpu": bool(bundle.attribute("/hardware", "is_gpu"))}  # fmt: skip
-    return [dict(zip(columns, values)) | about | {"mode": mode} for values, mode in zip(zip(*columns.values()), modes)]
+    return [case | about | {"mode": mode} for case, mode in zip(found, modes, strict=True)]
 
 
 def all_cases(results):

@@ -6,21 +6,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(pathlib.Path(os.environ.get("MYLOS_ROOT") or HERE.parents[1]) / "tools"))
-from mylos_report import folder_report, parts  # noqa: E402
+from mylos_report import folder_report, kernel_figures, parts  # noqa: E402
 
 ADDS_UP = 0.01  # of the step
 
 
 def profiles(results):
     """(row, bundle) of profiles that have kernels."""
-    return [(b.path.name.split(".")[0], b) for b in results.bundles("profile") if "/derived/categories/exposed" in b.datasets]
-
-
-def columns(bundle, table, *names):
-    """The table's columns as tuples, a row each."""
-    at = f"/derived/{table}/"
-    texts = [bundle.texts(at + name) or bundle.datasets[at + name].tolist() for name in names]
-    return list(zip(*texts))
+    return [(b.path.name.split(".")[0], b) for b in results.bundles("profile") if kernel_figures.has_kernels(b)]
 
 
 def categories(results):
@@ -28,12 +21,12 @@ def categories(results):
     found = profiles(results)
     shown = {}
     for i, (_, bundle) in enumerate(found):
-        step = bundle.number("/summary/step_time")
-        rows = columns(bundle, "categories", "category", "exposed", "time")
-        for category, exposed, time in rows:
+        _, rows, summary = kernel_figures.figures(bundle)
+        step = summary["step_time"]
+        for category, exposed, time in ((r["category"], r["exposed"], r["time"]) for r in rows):
             hidden = f", {1000 * (time - exposed):,.1f} hidden" if time - exposed > 1e-3 * step else ""
             shown.setdefault(category, [""] * len(found))[i] = f"{1000 * exposed:,.1f} ({100 * exposed / step:.1f} %{hidden})"
-        total = sum(exposed for _, exposed, _ in rows)
+        total = sum(r["exposed"] for r in rows)
         verdict = "adds up" if abs(total - step) <= ADDS_UP * step else "DOES NOT ADD UP"
         shown.setdefault("step", [""] * len(found))[i] = f"{1000 * step:,.1f}: {verdict} to {100 * total / step:.2f} %"
     lines = [[category, *cells] for category, cells in shown.items()]
@@ -45,11 +38,10 @@ def kernels(results):
     """The longest kernels of each profile."""
     tables = []
     for name, bundle in profiles(results):
-        step = bundle.number("/summary/step_time")
-        rows = columns(bundle, "kernels", "name", "region", "category", "calls", "exposed")
-        lines = [[f"`{(kernel or category)[:80].replace('|', '/')}`", f"`{region}`" if region else "none", category, f"{calls:,.0f}", f"{1000 * exposed:,.2f}",
-                  f"{100 * exposed / step:.1f} %"]
-                 for kernel, region, category, calls, exposed in sorted(rows, key=lambda r: -r[4])[:15]]  # fmt: skip
+        rows, _, summary = kernel_figures.figures(bundle)
+        lines = [[f"`{(r['name'] or r['category'])[:80].replace('|', '/')}`", f"`{r['region']}`" if r["region"] else "none", r["category"],
+                  f"{r['calls']:,.0f}", f"{1000 * r['exposed']:,.2f}", f"{100 * r['exposed'] / summary['step_time']:.1f} %"]
+                 for r in sorted(rows, key=lambda r: -r["exposed"])[:15]]  # fmt: skip
         tables.append(f"Row `{name}`, {len(rows)} kernels:\n\n" + parts.table_of(["kernel", "region", "category", "calls a step", "ms a step", "share"], lines))
     return "\n\n".join(tables)
 

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from . import campaign, figures, markdown, profile
+from . import campaign, figures, markdown, profile, recompute
 from .bundle import Bundle, BundleError
 
 STEP_COLUMNS = ("step", "loss", "grad_norm", "learning_rate", "tokens", "step_time", "tokens_per_s")
@@ -72,6 +72,8 @@ def main():
             raise BundleError(
                 f"'{bundle.path}' is of kind '{kind}'; reports are drawn of train bundles and of profiles of kernels (see it with: mylos inspect)"
             )
+        if found := recompute.disagreements(bundle):
+            raise BundleError(f"{found[0]}{f' (and {len(found) - 1} more)' if len(found) > 1 else ''}; no report is made of it")
         if folder == arguments.bundle:
             raise BundleError(f"'{bundle.path}' has no suffix, so the report's folder would have its name; name another with --out")
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import tomllib
 
 import numpy as np
 
-from . import peer_record, steady
+from . import peer_record, sample_interval, steady
 from .bundle import BundleError
 from .writer import Writer
 
@@ -132,10 +132,10 @@ def write(record, path):
     late = record.get("clock") != "device" and record["hardware"]["is_gpu"] and count > 4
     first, end, is_short = steady.window(count - late)
     rate = tokens[first:end].sum() / steps["step_time"][first:end].sum()
-    median, low, high = steady.median_interval(rates[first:end])
+    median, low, high = sample_interval.bootstrap(rates[first:end])
     gpu = record["telemetry"].get("gpu")
     samples = _series(record, "telemetry.gpu", gpu, list(TELEMETRY_COLUMNS)) if gpu else None
-    energy = steady.energy_per_token(samples, steps["time"], steps["step_time"], tokens, first, end) if gpu else None
+    used = steady.energy(samples, steps["time"], steps["step_time"], tokens, first, end) if gpu else None
     with Writer(path) as w:
         w.group("/", schema="mylos-bundle", schema_version="1.0.0", kind="peer", created=record["created"], published=record["created"],
                 complete=True, status=record["status"], system=record["system"], label=record["label"], mode=record["mode"])  # fmt: skip
@@ -167,7 +167,7 @@ def write(record, path):
             ("device_memory_peak", float(record["peak_memory"]), "byte", "most device memory held at once", {}),
         ):
             w.number(f"/summary/{name}", float(value), units, description, **more)
-        _write_derived(w, record, rate, energy)
+        _write_derived(w, record, rate, used and used[0] / used[2])
 
 
 def read_records(path):

@@ -1,84 +1,102 @@
-"""Holds what a bundle sums up (/summary, /derived) against its raw samples, by the rules of steady.py and docs/bundle.md.
+"""Holds every number that a bundle sums up against its own raw samples: `report --check` refuses a bundle where they disagree.
 
-disagreements(bundle) returns one line for each number that the samples do not give. The interval of a median is drawn by other random
-numbers in C++ than here: its ends may differ by a quarter of its width and 0.1 % of the median.
+disagreements(bundle) returns one line for each value that the samples do not give. Runs (train, peer): run_figures.py and
+shape_figures.py; benchmarks: bench_figures.py; profiles of kernels: kernel_figures.py. What only the machine knows (peak memory) is held
+against bounds. Checksums find damage and this finds sums that do not follow; who changes samples and sums alike is found by neither.
 """
 
 import math
 
 import numpy as np
 
-from . import steady
+from . import bench_figures, kernel_figures, run_figures, shape_figures, steady
+from .bundle import BundleError
 
 CLOSE = 1e-9
+ENERGY_CLOSE = 1e-6  # differences of a large counter
+OF_ENERGY = ("/derived/energy_per_token", "/summary/power_mean")
+# Bundles of peers have none of these.
+OF_TRAIN = ("/summary/train_loss_last_10_mean", "/summary/data_wait_fraction", "/summary/power_mean", "/summary/sm_clock_median",
+            "/summary/power_capped_share", "/derived/sol")  # fmt: skip
 
 
-def _near(a, b, slack=0.0):
-    return math.isclose(a, b, rel_tol=CLOSE, abs_tol=slack)
+def _near(stated, value, close=CLOSE, slack=0.0):
+    if math.isnan(stated) or math.isnan(value):
+        return math.isnan(stated) and math.isnan(value)
+    return math.isclose(stated, value, rel_tol=close, abs_tol=slack)
 
 
-def _window(bundle, steps):
-    first, end = (int(bundle.number(f"/summary/steady_window_{name}")) for name in ("first", "end"))
-    count = len(steps["step_time"])
-    # A peer without a device's clock leaves its last step out (peer_bundle.py).
-    rules = {steady.window(n)[:2] for n in ({count, count - 1} if bundle.attribute("/", "kind") == "peer" else {count})}
-    return first, end, [] if (first, end) in rules else [f"steady window [{first}, {end}); the rule gives {sorted(rules)}"]
+def _earlier_energy(bundle, figures):
+    """What older bundles of peers state: one difference over the window, with the last sample for what came after it."""
+    gpu, steps = bundle.table("/telemetry/gpu"), bundle.table("/samples/steps")
+    first, end = (int(figures[f"/summary/steady_window_{name}"]) for name in ("first", "end"))
+    used = np.interp(steady.span(steps["time"], steps["step_time"], first, end), gpu["time"], gpu["energy"])
+    return float(used[1] - used[0]) / float(steps["tokens"][first:end].sum())
 
 
-def _median(bundle, rates):
-    median, low, high = steady.median_interval(rates)
-    stated = [bundle.number(f"/summary/tokens_per_s_median{end}") for end in ("", "_low", "_high")]
-    slack = 0.25 * (high - low) + 1e-3 * median
-    expected = (("", stated[0], median, 0.0), ("_low", stated[1], low, slack), ("_high", stated[2], high, slack))
-    return [f"tokens_per_s_median{end} is {s}; samples give {v}" for end, s, v, bound in expected if s is None or not _near(s, v, bound)]
+def _agrees(bundle, path, stated, figures):
+    value = figures[path]
+    if path in OF_ENERGY:
+        return _near(stated, value, ENERGY_CLOSE) or (
+            bundle.attribute("/", "kind") == "peer" and _near(stated, _earlier_energy(bundle, figures), ENERGY_CLOSE)
+        )
+    slack = 0.0
+    if bundle.attribute("/", "kind") == "peer" and path.endswith(("_low", "_high")):
+        # Older bundles of peers drew their resamples from another generator.
+        low, high = (figures[f"/summary/tokens_per_s_median_{end}"] for end in ("low", "high"))
+        slack = 0.25 * (high - low) + 1e-3 * figures["/summary/tokens_per_s_median"]
+    return _near(stated, value, slack=slack)
 
 
-def _derived(bundle, rate):
-    devices, found = bundle.attribute("/hardware", "devices", 1), []
-    for name in steady.MFU:
-        flops, stated = (bundle.number(f"/derived/{what}_{name}") for what in ("model_flops_per_token", "mfu"))
-        peak = bundle.about.get(f"/derived/mfu_{name}", {}).get("peak_flops")
-        if stated is None:
+def _peak_problems(bundle):
+    """Peak memory is measured, not summed: it is above 0, and within the device and, once all is allocated, within what NVML saw in use."""
+    peak, memory = bundle.number("/summary/device_memory_peak"), bundle.number("/hardware/device_memory")
+    if peak is None:
+        return []  # of a run that did not end; rows.py asks for it
+    bounds = [("/hardware/device_memory", memory)] if memory and bundle.attribute("/hardware", "is_gpu") else []
+    gpu, ends = bundle.table("/telemetry/gpu"), bundle.table("/samples/steps").get("time", [])
+    if "memory_used" in gpu and len(ends) and np.isfinite(ends[0]):
+        after = gpu["memory_used"][gpu["time"] > ends[0]]
+        bounds += [("/telemetry/gpu/memory_used", after.max())] if len(after) and np.isfinite(after).all() else []
+    if not peak > 0:
+        return [f"/summary/device_memory_peak is {peak}; it is above 0"]
+    return [f"/summary/device_memory_peak is {peak:.0f}, more than the {bound:.0f} of {name}" for name, bound in bounds if peak > bound]
+
+
+def _of_run(bundle):
+    found = run_figures.raw_problems(bundle)
+    if found:
+        return found  # nothing follows from such samples
+    figures = run_figures.figures(bundle)
+    for path, value in figures.items():
+        stated = bundle.number(path)
+        if stated is None and bundle.attribute("/", "kind") == "peer" and path in OF_TRAIN:
             continue
-        if not peak or not flops or not _near(stated, flops * rate / (devices * peak)):
-            found.append(f"mfu_{name} is {stated}; {flops} FLOPs a token at {rate} tokens/s and a peak of {peak} give another")
-    return found
-
-
-def _energy(bundle, steps, first, end):
-    stated, value = bundle.number("/derived/energy_per_token"), energy(bundle)
-    if stated is None or value is None:
-        return []
-    allowed = [value]
-    if bundle.attribute("/", "kind") == "peer":
-        # Older bundles of peers took one difference, with the last sample for what came after it.
-        gpu, ends, durations = bundle.table("/telemetry/gpu"), steps["time"], steps["step_time"]
-        used = np.interp(steady.span(ends, durations, first, end), gpu["time"], gpu["energy"])
-        allowed.append(float(used[1] - used[0]) / float(steps["tokens"][first:end].sum()))
-    near = any(math.isclose(stated, v, rel_tol=1e-6) for v in allowed)
-    return [] if near else [f"energy_per_token is {stated}; samples give {value}"]
-
-
-def energy(bundle):
-    """J a token of the steady window from the samples; None without them."""
-    steps, gpu = bundle.table("/samples/steps"), bundle.table("/telemetry/gpu")
-    first, end = (int(bundle.number(f"/summary/steady_window_{name}")) for name in ("first", "end"))
-    if "energy" not in gpu or "time" not in steps or not np.isfinite(steps["time"]).all() or not np.isfinite(gpu["energy"]).all():
-        return None
-    return steady.energy_per_token(gpu, steps["time"], steps["step_time"], steps["tokens"], first, end)
+        if stated is None or not _agrees(bundle, path, stated, figures):
+            found.append(f"{path.removeprefix('/summary/').removeprefix('/derived/')} is {stated}; samples give {value:.12g}")
+    unfounded = [p for p in sorted(bundle.datasets) if p.startswith(("/derived/", "/summary/power", "/summary/sm_clock")) and p not in figures]
+    found += [f"{path} is {bundle.number(path)}; the samples give none" for path in unfounded]
+    if figures:
+        count = len(bundle.datasets["/samples/steps/step"])
+        short = figures["/summary/steady_window_end"] - figures["/summary/steady_window_first"] < 10
+        if bundle.attribute("/summary", "steady_window_rule") != steady.RULE or bool(bundle.attribute("/summary", "steady_window_is_short")) != short:
+            found.append(f"attributes of /summary say another steady window than the rule gives for {count} steps")
+    return found + _peak_problems(bundle) + shape_figures.plan_problems(bundle)
 
 
 def disagreements(bundle):
-    steps = bundle.table("/samples/steps")
-    if "step_time" not in steps or not len(steps["step_time"]) or bundle.number("/summary/steady_window_end") is None:
-        return []
-    first, end, found = _window(bundle, steps)
-    time, tokens = steps["step_time"][first:end], steps["tokens"][first:end]
-    if not len(time):
-        return [*found, "the steady window has no step"]
-    rate = float(tokens.sum() / time.sum())
-    stated = bundle.number("/summary/tokens_per_s")
-    if stated is None or not _near(stated, rate):
-        found.append(f"tokens_per_s is {stated}; samples give {rate}")
-    found += _median(bundle, tokens / time) + _derived(bundle, rate) + _energy(bundle, steps, first, end)
+    kind = bundle.attribute("/", "kind")
+    try:
+        if kind in ("train", "peer"):
+            found = _of_run(bundle)
+        elif kind == "bench":
+            found = bench_figures.problems(bundle)
+        elif kind == "profile" and kernel_figures.has_kernels(bundle):
+            found = kernel_figures.problems(bundle) + shape_figures.plan_problems(bundle)
+        else:
+            found = []
+    except BundleError as error:
+        return [str(error)]
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        found = [f"it lacks what its figures follow from, or has another type of it: {type(error).__name__} {error}"]
     return [f"'{bundle.path}': {what}" for what in found]

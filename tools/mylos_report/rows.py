@@ -4,7 +4,8 @@
 
 Speeds of different calls are on different days, cards or clocks, so ratios to the limit (nothing recomputed) and to the best
 PyTorch row are taken within one call, model and sequence length, and are missing when that call has no such row. A run of one step,
-which only prepares weights, is no row.
+which only prepares weights, is no row. Speeds, MFU, energy and losses are computed from the raw samples (run_figures.py), never taken from what the
+bundle sums up.
 """
 
 import math
@@ -13,7 +14,7 @@ import re
 
 import numpy as np
 
-from . import recompute, steady
+from . import run_figures, steady
 from .bundle import Bundle, BundleError
 
 KINDS = ("train", "peer")
@@ -61,10 +62,10 @@ def _clock(bundle, first, end):
     return float(np.nanmean(clocks))
 
 
-def _power(bundle, energy):
+def _power(bundle, energy, rate):
     """Mean over the steady window, W."""
     if energy is not None:
-        return energy * bundle.number("/summary/tokens_per_s")
+        return energy * rate
     power = bundle.table("/telemetry/gpu").get("power")
     return float(np.nanmean(power)) if power is not None and np.isfinite(power).any() else None
 
@@ -144,17 +145,14 @@ def row_of(path):
         raise BundleError(f"'{path}' is not complete (status: {bundle.attribute('/', 'status', 'unknown')})")
     config = bundle.config()
 
-    def number(name):
-        return _need(bundle.number(name), path, name)
-
-    first, end = int(number("/summary/steady_window_first")), int(number("/summary/steady_window_end"))
-    energy = bundle.number("/derived/energy_per_token")
-    if kind == "peer" and energy is not None:
-        energy = recompute.energy(bundle)
-    steps = bundle.table("/samples/steps")
-    rate = number("/summary/tokens_per_s_median")
+    figures = run_figures.figures(bundle)
+    if not figures:
+        raise OtherKind(f"'{path}': no step: not a row")
+    first, end = (int(figures[f"/summary/steady_window_{name}"]) for name in ("first", "end"))
+    energy, steps = figures.get("/derived/energy_per_token"), bundle.table("/samples/steps")
+    rate = figures["/summary/tokens_per_s_median"]
     if not math.isfinite(rate) or rate <= 0:
-        raise BundleError(f"'{path}': tokens_per_s_median is {rate}")
+        raise BundleError(f"'{path}': its samples give a median of {rate} tokens/s")
     peer = config.get("peer", {})
     return {
         "file": pathlib.Path(path).name,
@@ -164,10 +162,10 @@ def row_of(path):
         **about(bundle),
         "model": config.get("model", {}),
         "documents": bool(bundle.attribute("/derived", "documents")) or bool(config.get("data", {}).get("documents")),
-        "window": (first, end, len(steps.get("step", []))),
+        "window": (first, end, len(steps["step"])),
         "window_rule": bundle.attribute("/summary", "steady_window_rule", ""),
-        "step_time": float(np.median(steps["step_time"][first:end])) if "step_time" in steps and end > first else None,
-        "mean_step_time": float(np.mean(steps["step_time"][first:end])) if "step_time" in steps and end > first else None,
+        "step_time": float(np.median(steps["step_time"][first:end])),
+        "mean_step_time": float(np.mean(steps["step_time"][first:end])),
         "planned_memory": _planned_memory(bundle),
         "parameters": int(_need(_parameters(bundle), path, "number of parameters in /plan")),
         "sequence": _key(config, path, "train", "sequence"),
@@ -180,15 +178,15 @@ def row_of(path):
         "deterministic": bool(_key(config, path, "train", "deterministic", True)),
         "steps": int(end - first),
         "tokens_per_s": rate,
-        "tokens_per_s_low": number("/summary/tokens_per_s_median_low"),
-        "tokens_per_s_high": number("/summary/tokens_per_s_median_high"),
-        **{name: bundle.number("/derived/" + name) for name in MFU},
-        "peak_memory": number("/summary/device_memory_peak"),
+        "tokens_per_s_low": figures["/summary/tokens_per_s_median_low"],
+        "tokens_per_s_high": figures["/summary/tokens_per_s_median_high"],
+        **{name: figures.get("/derived/" + name) for name in MFU},
+        "peak_memory": _need(bundle.number("/summary/device_memory_peak"), path, "/summary/device_memory_peak"),
         "energy_per_token": energy,
-        "power": _power(bundle, energy),
-        "data_wait": bundle.number("/summary/data_wait_fraction"),
+        "power": _power(bundle, energy, figures["/summary/tokens_per_s"]),
+        "data_wait": figures["/summary/data_wait_fraction"] if kind == "train" else None,
         "sm_clock": _clock(bundle, first, end),
-        "losses": {int(s): float(x) for s, x in zip(steps.get("step", []), steps.get("loss", []))},
+        "losses": {int(s): float(x) for s, x in zip(steps["step"], steps["loss"])},
     }
 
 
@@ -224,7 +222,7 @@ def read(folder, call=None):
             if len(row["losses"]) > 1:
                 rows.append(row)
             else:
-                notes.append(f"'{path}': {'one step' if row['losses'] else 'no step'}: not a row")
+                notes.append(f"'{path}': one step: not a row")
         except OtherKind as other:
             notes.append(str(other))
         except (BundleError, ValueError, TypeError, AttributeError) as error:

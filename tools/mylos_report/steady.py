@@ -1,4 +1,4 @@
-"""What src/measure/mfu.cpp says a steady state and a peak are, for bundles that are not written by mylos."""
+"""What src/measure/mfu.cpp and telemetry_summary.cpp say a steady state, a peak and the energy of a run are."""
 
 import numpy as np
 
@@ -16,6 +16,8 @@ PEAKS = (
     (("H100", "PCIe"), 756e12, 378e12, "H100 architecture white paper, table 2"),
     (("H100", "HBM3"), 989.4e12, 494.7e12, "H100 architecture white paper, table 2"),
     (("H100", "SXM"), 989.4e12, 494.7e12, "H100 architecture white paper, table 2"),
+    (("A100", "SXM", "80GB"), 312e12, 156e12, "NVIDIA A100 data sheet"),
+    (("A100", "SXM", "40GB"), 312e12, 156e12, "NVIDIA A100 data sheet"),
 )
 
 
@@ -23,13 +25,6 @@ def window(steps):
     """First row, row after the last, and whether fewer than 10 rows are left."""
     skip = 0 if steps <= 4 else max(3, min(100, steps // 5))
     return skip, steps, steps - skip < 10
-
-
-def median_interval(values):
-    """Median and its 95 % interval; the same values give the same interval."""
-    random = np.random.Generator(np.random.PCG64(0))
-    medians = np.sort(np.median(random.choice(values, (2000, len(values))), axis=1))
-    return float(np.median(values)), float(medians[50]), float(medians[1949])
 
 
 def peak(device, weights):
@@ -53,12 +48,20 @@ def in_window(gpu, ends, durations, first, end):
     return (gpu["time"] >= begin) & (gpu["time"] <= last)
 
 
-def energy_per_token(gpu, ends, durations, tokens, first, end):
-    """J a token over the steps [first, end), from cumulative energy between samples; steps that no two samples enclose count neither with
-    energy nor with tokens. None when fewer than two samples lie there."""
-    if np.count_nonzero(in_window(gpu, ends, durations, first, end)) < 2:
+def in_steps(times, ends, durations, first, end):
+    """Which of the times lie in one of the steps [first, end), but not between two of them."""
+    begins, ends = (ends - durations)[first:end], ends[first:end]
+    step = np.minimum(np.searchsorted(ends, times, "left"), len(ends) - 1)
+    return (times > begins[step]) & (times <= ends[step])
+
+
+def energy(gpu, ends, durations, tokens, first, end):
+    """(J, s, tokens) of the steps [first, end), from cumulative energy between samples; a step that no two samples enclose counts in none of
+    the three. None when fewer than two samples lie in the steps, or no energy is counted."""
+    times, joules = gpu.get("time"), gpu.get("energy")
+    if joules is None or not len(times) or not np.isfinite(joules).all() or np.count_nonzero(in_steps(times, ends, durations, first, end)) < 2:
         return None
     begins, ends = (ends - durations)[first:end], ends[first:end]
-    inside = (begins >= gpu["time"][0]) & (ends <= gpu["time"][-1])
-    used = np.interp(ends, gpu["time"], gpu["energy"]) - np.interp(begins, gpu["time"], gpu["energy"])
-    return float(used[inside].sum()) / float(tokens[first:end][inside].sum()) if inside.any() else None
+    inside = (begins >= times[0]) & (ends <= times[-1])
+    used = np.interp(ends, times, joules) - np.interp(begins, times, joules)
+    return (float(used[inside].sum()), float((ends - begins)[inside].sum()), float(tokens[first:end][inside].sum())) if inside.any() else None
