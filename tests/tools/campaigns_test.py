@@ -238,12 +238,12 @@ class Folder(unittest.TestCase):
 
     def test_sweeps_and_repeats_are_rows(self):
         entry = {"name": "a", "config": "x", "sweep": {"train.batch": [1, 2], "state": {"exact": ["o=1"], "none": []}}, "repeats": 2}
-        rows = sweep.expanded([entry], "plan")
+        rows = sweep.expanded([entry], "plan", 100)
         self.assertEqual([r["name"] for r in rows][:3], ["a-1-exact-r1", "a-1-exact-r2", "a-1-none-r1"])
         self.assertEqual((len(rows), rows[0]["set"]), (8, ["train.batch=1", "o=1"]))
-        for harm in ({"sweep": {}}, {"sweep": {"a": []}}, {"sweep": {"a": {"b": 1}}}, {"repeats": 0}, {"sweep": {"a": list(range(2000))}}):
+        for harm in ({"sweep": {}}, {"sweep": {"a": []}}, {"sweep": {"a": {"b": 1}}}, {"repeats": 0}, {"sweep": {"a": list(range(2000))}}, {"repeats": 999}):
             with self.assertRaisesRegex(PlanError, "row 'a"):
-                sweep.expanded([entry | harm], "plan")
+                sweep.expanded([entry | harm], "plan", 100)
 
     def test_rows_are_refused_with_value_bound_and_remedy(self):
         place = Place(pathlib.Path(MYLOS), ROOT, None, self.place / "mylos-bench")

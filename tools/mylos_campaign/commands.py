@@ -11,7 +11,7 @@ from mylos_device.errors import PlanError
 from mylos_device.progress import say
 
 from . import history, keep, new, run
-from .folder import Campaign, campaigns, find
+from .folder import ROOT, Campaign, campaigns, find
 
 
 def seconds(text):
@@ -53,7 +53,7 @@ def _parser(text):
     p.add_argument("--json", action="store_true")
     p = commands.add_parser("report", help="make tables and figures from the bundles")
     p.add_argument("campaign", nargs="*")
-    p.add_argument("--results", help="another folder of bundles; writes report.md there")
+    p.add_argument("--results", help="another folder of bundles, with its own report.md")
     p.add_argument("--check", action="store_true", help="change nothing; exit status 1 when pages and bundles disagree")
     p = commands.add_parser("keep", help="take bundles of a folder of results into the campaign")
     p.add_argument("campaign")
@@ -69,7 +69,7 @@ def status(campaign, arguments):
     latest, _ = history.read(out)
     rows = []
     for row in plan.rows:
-        state, outcome = history.state(row, history.definition(row, run.config_of(campaign, row)), latest, out)
+        state, outcome = history.state(row, history.definition(row, plan, ROOT), latest, out)
         rows.append({"row": row.name, "state": state, "call": (outcome or {}).get("call", ""), "reason": (outcome or {}).get("reason", "")})
     if arguments.json:
         print(json.dumps({"campaign": campaign.name, "results": str(out), "rows": rows}, indent=1))
@@ -94,16 +94,16 @@ def report(arguments):
     chosen = [find(name) for name in arguments.campaign] or [Campaign(folder) for folder in campaigns()]
     bad = 0
     for campaign in chosen:
-        if arguments.results:
-            bad += run.report(campaign, pathlib.Path(arguments.results).resolve()) != 0
-        else:
-            bad += run.report(campaign, check=arguments.check) != 0
+        out = pathlib.Path(arguments.results).resolve() if arguments.results else None
+        bad += run.report(campaign, out, arguments.check) != 0
     if not arguments.campaign:
         bad += pages.make(arguments.check)
     return 1 if bad else 0
 
 
 def main(text, python):
+    for stream in (sys.stdout, sys.stderr):  # names may have bytes that are no UTF-8
+        stream.reconfigure(errors="backslashreplace")
     arguments = _parser(text).parse_args()
     try:
         if arguments.command == "new":
@@ -112,7 +112,8 @@ def main(text, python):
             return report(arguments)
         campaign = find(arguments.campaign)
         if arguments.command == "keep":
-            return 0 if keep.keep(campaign, campaign.out(arguments.out)) else 1
+            copied, left = keep.keep(campaign, campaign.out(arguments.out))
+            return 0 if copied and not left else 1
         if arguments.command == "status":
             return status(campaign, arguments)
         if arguments.submit and not arguments.sbatch:
@@ -121,6 +122,9 @@ def main(text, python):
     except PlanError as error:
         say(f"campaign: {error}", sys.stderr)
         return 2
+    except (OSError, UnicodeError) as error:
+        say(f"campaign: {error}", sys.stderr)
+        return 1
     except ModuleNotFoundError as error:
         say(f"campaign: Python has no module '{error.name}'; tools/setup makes a .venv with h5py, numpy and matplotlib", sys.stderr)
         return 1

@@ -6,9 +6,10 @@ import re
 import subprocess
 import tomllib
 
+from mylos_device.bundles import KEPT_BYTES
 from mylos_device.errors import PlanError
+from mylos_device.plan import config_path
 from mylos_report import readme
-from mylos_report.results import KEPT_BYTES
 
 from .folder import ROOT, Campaign, campaigns
 
@@ -68,7 +69,7 @@ def _plan(folder):
         plan = Campaign(folder).plan()
     except PlanError as error:
         return [str(error)]
-    absent = {row.config for row in plan.rows if row.config and not any((base / row.config).is_file() for base in (folder, ROOT))}
+    absent = {row.config for row in plan.rows if row.config and not config_path(row, folder, ROOT).is_file()}
     found = [f"campaign.toml names the configuration '{config}', which is not there" for config in sorted(absent)]
     return found + ([] if plan.title else ["campaign.toml has no title"])
 

@@ -6,12 +6,14 @@ A campaign is named by a folder of campaigns/ or by a path. Results go to result
 import difflib
 import os
 import pathlib
+import re
 from dataclasses import dataclass
 
 from mylos_device import plan
 from mylos_device.errors import PlanError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAME = r"[a-z][a-z0-9_]{0,59}"
 
 
 def campaigns():
@@ -39,13 +41,24 @@ class Campaign:
 
 def find(text):
     """The campaign that a name or a path stands for."""
-    for folder in (ROOT / "campaigns" / text, pathlib.Path(text)):
-        if (folder / "campaign.toml").is_file():
-            return Campaign(folder.resolve())
+    try:
+        for folder in (ROOT / "campaigns" / text, pathlib.Path(text)):
+            if text and (folder / "campaign.toml").is_file():
+                return Campaign(folder.resolve())
+    except (OSError, ValueError):
+        pass  # no path at all: too long, or with a NUL
+    shown = shortened(text)
     names = [folder.name for folder in campaigns()]
-    near = difflib.get_close_matches(text, names, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}; `mylos campaign new {pathlib.Path(text).name}` makes one"
-    raise PlanError(f"there is no campaign '{text}' (a folder of campaigns/, or a path, with campaign.toml); {hint}")
+    near = difflib.get_close_matches(shown, names, 1)
+    new = f"; `mylos campaign new {shown}` makes one" if re.fullmatch(NAME, text) else ""
+    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}{new}"
+    raise PlanError(f"there is no campaign '{shown}' (a folder of campaigns/, or a path, with campaign.toml); {hint}")
+
+
+def shortened(text, most=100):
+    """A name or path as one line of a message."""
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= most else f"{shown[:most]}..."
 
 
 def environment():

@@ -1,33 +1,45 @@
 """What became of a campaign's rows in earlier calls, so that a run goes on where the last one ended.
 
-A row is done when it left its bundle by the same definition: its part of campaign.toml and the text of its configuration, whose hash
-every outcome has. A failed row stays failed, with its reason, until --retry; a skipped or refused one is tried again.
+A row is done when it left its bundle, whole, by the same definition: its part of campaign.toml with the tokens and the rows that it names, and
+its configuration, whose hash every outcome has. A failed row stays failed, with its reason, until --retry; a skipped or refused one is
+tried again.
 """
 
 import hashlib
 import json
+import re
+import sys
 from dataclasses import asdict
 
+from mylos_device import bundles, outcomes
+from mylos_device.plan import config_path
+from mylos_device.progress import say
 
-def definition(row, config):
-    """`config`: the path of the row's configuration, or None."""
-    text = config.read_text(encoding="utf-8") if config and config.is_file() else ""
+
+def definition(row, plan, source):
+    """The hash of all that the row is made of; `source`: the tree that has the presets."""
     about = {key: value for key, value in asdict(row).items() if key != "limit_s"}
-    return hashlib.sha256((json.dumps(about, sort_keys=True) + text).encode()).hexdigest()[:16]
+    named = sorted(set(re.findall(r"\{(tokens|weights)\.([\w-]+)\}", " ".join(row.values()))))
+    more = {f"{kind}.{name}": plan.tokens[name] if kind == "tokens" else definition(plan.row(name), plan, source) for kind, name in named}
+    config = config_path(row, plan.folder, source) if row.config else None
+    text = config.read_bytes() if config and config.is_file() else b""
+    return hashlib.sha256(json.dumps([about, more], sort_keys=True).encode() + text).hexdigest()[:16]
 
 
 def read(folder):
-    """The latest outcome by row that says more than "skipped", and the seconds that rows took when they ended well."""
+    """The latest outcome by row that says more than "skipped", and the seconds that rows took when they ended well. A damaged record is named and
+    does not count: its rows are open."""
     latest, seconds = {}, {}
     for path in sorted(folder.glob("*.rows.json")):
         try:
-            outcomes = json.loads(path.read_text())
-        except (OSError, ValueError):
-            continue  # of a call that is being written, or of another program
-        for outcome in outcomes:
-            if outcome.get("status") == "ok":
+            found = outcomes.read(path)
+        except outcomes.OutcomesError as error:
+            say(f"campaign: {error}; it does not count", sys.stderr)
+            continue
+        for outcome in found:
+            if outcome["status"] == "ok":
                 seconds[outcome["row"]] = outcome["seconds"]
-            if outcome.get("status") != "skipped" or outcome["row"] not in latest:
+            if outcome["status"] != "skipped" or outcome["row"] not in latest:
                 latest[outcome["row"]] = outcome
     return latest, seconds
 
@@ -38,5 +50,6 @@ def state(row, key, latest, folder):
     if not outcome or outcome.get("definition") != key:
         return "open", outcome
     if outcome["status"] == "ok":
-        return ("done" if any(folder.glob(f"{row.name}.*{outcome['call']}*.h5")) else "open"), outcome
+        lost = bundles.lacks(folder, row, outcome["call"])
+        return ("open" if lost else "done"), outcome | {"reason": lost}
     return (outcome["status"] if outcome["status"] in ("failed", "refused") else "open"), outcome

@@ -1,42 +1,43 @@
 """`campaign keep`: bundles of rows that ended well, and what became of all rows, from a folder of results into the campaign's own.
 
-What was measured on another machine is kept so as well. Weights, logs, tokens and commands stay behind; a bundle above 16 MiB does, too.
+What was measured on another machine is kept so as well. Weights, logs, tokens and commands stay behind; a bundle above 16 MiB, or one that is
+damaged or unfinished, does, too. A record that is no record of rows is refused before anything is copied.
 """
 
-import json
 import shutil
 import sys
 
+from mylos_device import bundles, outcomes
 from mylos_device.errors import PlanError
 from mylos_device.progress import say
 
-KEPT_BYTES = 16 << 20
 LEFT_OUT = ("command", "log")
 
 
-def _bundles(folder, outcome):
-    """Of one row: its own, and those beside it (a profile, cases of a peer)."""
-    pattern = f"{outcome['row']}.*{outcome['call']}*.h5"
-    own = [folder / f"{outcome['row']}.{outcome['call']}.h5", *folder.glob(pattern)]
-    return sorted({path for path in own if path.is_file() and not path.name.endswith(".weights.h5")})
+def _unfit(path):
+    """Why a bundle stays behind; empty: it is kept."""
+    if path.stat().st_size > bundles.KEPT_BYTES:
+        return f"it has {path.stat().st_size / 2**20:.1f} MiB; a kept bundle has at most {bundles.KEPT_BYTES >> 20}"
+    return bundles.invalid(path)
 
 
 def keep(campaign, folder):
-    """How many bundles were copied."""
-    records = sorted(folder.glob("*.rows.json"))
+    """How many bundles were copied, and how many stayed behind."""
+    if folder.resolve() == campaign.kept.resolve():
+        raise PlanError(f"{folder} is where the campaign keeps its bundles already; name another folder of results with --out")
+    records = {path: outcomes.read(path) for path in sorted(folder.glob("*.rows.json"))}
     if not records:
         raise PlanError(f"there is no record of rows (*.rows.json) in {folder}; `mylos campaign run {campaign.name}` leaves one")
     campaign.kept.mkdir(exist_ok=True)
-    copied = 0
-    for record in records:
-        outcomes = json.loads(record.read_text())
-        for path in (p for o in outcomes if o["status"] == "ok" for p in _bundles(folder, o)):
-            if path.stat().st_size > KEPT_BYTES:
-                say(f"not kept: {path.name} has {path.stat().st_size / 2**20:.1f} MiB; a kept bundle has at most {KEPT_BYTES >> 20}", sys.stderr)
+    copied = left = 0
+    for record, rows in records.items():
+        for path in (p for o in rows if o["status"] == "ok" for p in bundles.of_row(folder, o["row"], o["call"])):
+            if why := _unfit(path):
+                say(f"not kept: {path.name}: {why}", sys.stderr)
+                left += 1
                 continue
             shutil.copyfile(path, campaign.kept / path.name)
             copied += 1
-        short = [{key: value for key, value in o.items() if key not in LEFT_OUT} for o in outcomes]
-        (campaign.kept / record.name).write_text(json.dumps(short, indent=1) + "\n")
+        outcomes.write(campaign.kept / record.name, [{key: value for key, value in o.items() if key not in LEFT_OUT} for o in rows])
     say(f"kept {copied} bundles in {campaign.kept}; `mylos campaign report {campaign.name}` puts them into its README")
-    return copied
+    return copied, left

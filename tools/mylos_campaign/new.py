@@ -5,17 +5,17 @@ import re
 
 from mylos_device.errors import PlanError
 
-from .folder import ROOT
+from .folder import NAME, ROOT, shortened
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "template"
-NAME = "@NAME@"
+PLACE = "@NAME@"
 
 
 def make(text):
     folder = pathlib.Path(text) if "/" in text else ROOT / "campaigns" / text
     name = folder.name
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name):
-        raise PlanError(f"'{name}' is no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
+    if not re.fullmatch(NAME, name):
+        raise PlanError(f"'{shortened(text)}' ends in no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
     if folder.exists():
         raise PlanError(f"'{folder}' is there already; take another name")
     if not folder.resolve().parent.is_dir():
@@ -23,7 +23,7 @@ def make(text):
     folder.mkdir()
     for source in sorted(TEMPLATE.iterdir()):
         target = folder / source.name.replace("NAME", name)
-        target.write_text(source.read_text(encoding="utf-8").replace(NAME, name), encoding="utf-8")
+        target.write_text(source.read_text(encoding="utf-8").replace(PLACE, name), encoding="utf-8")
         target.chmod(0o755 if target.suffix == ".sh" else 0o644)
     shown = name if folder.resolve().parent == ROOT / "campaigns" else folder
     print(f"{folder}: change campaign.toml and small.toml, then `mylos campaign run {shown} --scale cpu-smoke`")

@@ -13,10 +13,14 @@ from pathlib import Path
 
 from mylos_device import bench
 from mylos_device.errors import PlanError
+from mylos_device.lock import Lock
+from mylos_device.plan import config_path, with_needed
 from mylos_device.progress import say
 
 from . import history, keep, machine, slurm
 from .folder import ROOT, environment
+
+TRACEBACK = "Traceback (most recent call last):"
 
 
 def place_of(build):
@@ -40,20 +44,12 @@ def place_of(build):
     raise PlanError(f"there is no mylos in {ROOT / 'build'} or {ROOT / 'build-cuda'}; build it (docs/build.md) or name a build folder with --build")
 
 
-def config_of(campaign, row):
-    if not row.config:
-        return None
-    beside = campaign.folder / row.config
-    return beside if beside.is_file() else ROOT / row.config
-
-
-def split(campaign, plan, out, arguments):
+def split(plan, out, arguments):
     """Rows to run, and (row, state, outcome) of the others."""
     latest, seconds = history.read(out)
     to_run, others = [], []
     for row in plan.rows:
-        key = history.definition(row, config_of(campaign, row))
-        state, outcome = history.state(row, key, latest, out)
+        state, outcome = history.state(row, history.definition(row, plan, ROOT), latest, out)
         if state == "done" and not arguments.again or state == "failed" and not (arguments.retry or arguments.again):
             others.append((row, state, outcome))
         else:
@@ -63,8 +59,6 @@ def split(campaign, plan, out, arguments):
 
 def needed_weights(rows, plan):
     """Rows done in an earlier call, whose weights are of that call, run again when a row to run starts from them."""
-    from mylos_device.plan import with_needed
-
     return with_needed(plan.rows, rows) if rows else []
 
 
@@ -81,10 +75,18 @@ def launcher(ranks, has_mpi):
 def report(campaign, out=None, check=False):
     """Exit status of the campaign's own report."""
     if importlib.util.find_spec("h5py") is None:
-        say(f"no report: this Python has no module 'h5py'; run `mylos campaign report {campaign.name} --results {out}` where it is", sys.stderr)
+        where = f" --results {out}" if out else ""
+        say(f"no report: this Python has no module 'h5py'; run `mylos campaign report {campaign.name}{where}` where it is", sys.stderr)
         return 1
-    more = ["--results", str(out)] if out else ["--check"] if check else []
-    return subprocess.run([sys.executable, str(campaign.folder / "report.py"), *more], env=environment(), check=False).returncode
+    script = campaign.folder / "report.py"
+    more = [*(["--results", str(out)] if out else []), *(["--check"] if check else [])]
+    done = subprocess.run([sys.executable, str(script), *more], env=environment(), stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    words = done.stderr.strip()
+    if TRACEBACK in words:
+        words = f"{words[: words.index(TRACEBACK)]}report: {script} failed: {words.splitlines()[-1]} (run it alone to see where)"
+    if words:
+        say(words, sys.stderr)
+    return done.returncode
 
 
 def run(campaign, arguments, python):
@@ -92,9 +94,14 @@ def run(campaign, arguments, python):
     budget = arguments.budget or (plan.scales[arguments.scale].budget_s if arguments.scale else 0)
     if arguments.sbatch:
         return sbatch(campaign, plan, arguments, budget)
-    out = campaign.out(arguments.out)
     place = place_of(arguments.build)
-    to_run, others, seconds = split(campaign, plan, out, arguments)
+    with Lock(campaign.out(arguments.out)) as lock:
+        return _locked(campaign, plan, place, arguments, budget, python, lock)
+
+
+def _locked(campaign, plan, place, arguments, budget, python, lock):
+    out = lock.folder
+    to_run, others, seconds = split(plan, out, arguments)
     for row, state, outcome in others:
         say(f"{row.name}: {state} in call {outcome['call']}{'; ' if outcome['reason'] else ''}{outcome['reason']}")
     plan.rows = needed_weights(to_run, plan)
@@ -112,18 +119,18 @@ def run(campaign, arguments, python):
     python = arguments.python or python or shutil.which("python3") or sys.executable
     options = bench.Options(
         out, cache, python, budget, launcher(arguments.mpirun, here.has_mpi), estimates=seconds,
-        refuse=lambda row: machine.refusal(row, here, place, python, config_of(campaign, row), programs),
-        mark=lambda row: {"definition": history.definition(row, config_of(campaign, row))},
+        refuse=lambda row: machine.refusal(row, here, place, python, config_path(row, plan.folder, ROOT), programs),
+        mark=lambda row: {"definition": history.definition(row, plan, ROOT)},
     )  # fmt: skip
-    outcomes, interrupted = bench.measure(plan, place, options)
-    bench.summary(outcomes)
+    rows, interrupted = bench.measure(plan, place, options, lock)
+    bench.summary(rows)
     if arguments.keep:
         keep.keep(campaign, out)
     reported = report(campaign, out)
     if interrupted:
         return bench.INTERRUPTED
-    measured = any(o["status"] == "ok" for o in outcomes) or any(state == "done" for _, state, _ in others)
-    failed = any(o["status"] in ("failed", "skipped") for o in outcomes) or any(state == "failed" for _, state, _ in others)
+    measured = any(o["status"] == "ok" for o in rows) or any(state == "done" for _, state, _ in others)
+    failed = any(o["status"] in ("failed", "skipped") for o in rows) or any(state == "failed" for _, state, _ in others)
     return 1 if failed or reported or not measured else 0
 
 

@@ -2,29 +2,29 @@
 
 A row that fails, or takes longer than its limit, is noted with its reason and does not stop the rest. In OUT: a bundle for each
 mylos row and each case of a peer, peers' JSON, logs/, tokens/, and <call>.rows.json with every row's outcome. An interrupt (Ctrl-C,
-SIGTERM, SIGHUP) ends the row under way with all that it started; what was measured before is kept and shown.
+SIGTERM, SIGHUP) ends the row under way with all that it started; what was measured before is kept and shown. A row is measured when its
+program ended well and left a bundle that is whole: complete, and with figures that follow from its samples.
 """
 
-import contextlib
 import datetime
 import json
 import math
 import os
 import re
 import secrets
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import bundles, outcomes, process
 from .errors import PlanError
 from .interrupt import Interrupts
-from .plan import Plan, Row, load
+from .lock import Lock
+from .plan import Plan, Row, config_path, load
 from .progress import Progress, say, shown
-from .tokens import write_text_tokens, write_tokens
+from .tokens import token_file
 
 INTERRUPTED = 130  # exit status, as shells give it for Ctrl-C
 
@@ -69,8 +69,8 @@ class Options:
 
 
 class Bench:
-    def __init__(self, place: Place, plan: Plan, options: Options, interrupts: Interrupts):
-        self.place, self.plan, self.options, self.interrupts = place, plan, options, interrupts
+    def __init__(self, place: Place, plan: Plan, options: Options, interrupts: Interrupts, lock: Lock):
+        self.place, self.plan, self.options, self.interrupts, self.lock = place, plan, options, interrupts, lock
         self.begin = time.monotonic()
         self.outcomes = []
         self.refused = {row.name: options.refuse(row) for row in plan.rows}
@@ -81,7 +81,7 @@ class Bench:
             for folder in ("logs", "tokens"):
                 (options.out / folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise PlanError(f"--out {options.out} cannot be a folder of results: {error}") from error
+            raise PlanError(f"{options.out} cannot be a folder of results: {error}; name one that can be written with --out") from error
         old = os.environ.get("LD_LIBRARY_PATH", "")
         # Peers bring libraries of their own.
         self.peer_environment = os.environ | {"MYLOS_CALL": options.call, "PYTHONUNBUFFERED": "1", "OMP_PROC_BIND": "false"}
@@ -105,21 +105,10 @@ class Bench:
             kind, name = match.groups()
             if kind == "weights":
                 return str(self.path(name, ".weights.h5"))
-            about = self.plan.tokens[name]
-            path = self.options.out / f"tokens/{name}.bin"
-            if not path.is_file() or path.stat().st_size != 4 * about["count"]:
-                if about["order"] == "text":
-                    environment = self.environment | {"MYLOS_PYTHON": self.options.python}
-                    write_text_tokens(path, self.place.mylos, environment, about["vocab"], about["count"])
-                else:
-                    write_tokens(path, **about)
-            return str(path)
+            environment = self.environment | {"MYLOS_PYTHON": self.options.python}
+            return str(token_file(self.options.out / "tokens", name, self.plan.tokens[name], self.place.mylos, environment))
 
         return re.sub(r"\{(tokens|weights)\.([\w-]+)\}", file, text)
-
-    def config_of(self, row: Row) -> Path:
-        beside = self.plan.folder / row.config
-        return beside if beside.is_file() else self.place.source / row.config
 
     def command(self, row: Row) -> list:
         arguments = [self.filled(text).replace("{out}", str(self.path(row.name, ""))) for text in row.arguments]
@@ -134,7 +123,7 @@ class Bench:
         own |= {"train.products": self.options.cache} if self.options.cache else {}
         overrides = [*map(self.filled, row.overrides), *(f"{key}={json.dumps(value)}" for key, value in own.items())]
         overrides = ["--" + text for text in overrides]
-        return [*self.options.launcher, str(self.place.mylos), "train", str(self.config_of(row)), *overrides, *arguments]
+        return [*self.options.launcher, str(self.place.mylos), "train", str(config_path(row, self.plan.folder, self.place.source)), *overrides, *arguments]
 
     def run(self, row: Row) -> dict:
         left = self.options.budget_s - (time.monotonic() - self.begin) if self.options.budget_s else row.limit_s
@@ -152,9 +141,13 @@ class Bench:
         command = []
         try:
             self.progress.begin(row.name)
+            self.lock.note(call=self.options.call, row=row.name)
             command = self.command(row)
             environment = self.peer_environment if row.peer else self.environment
-            status, reason = self.finish(command, environment, log, limit)
+            status, reason = process.run(command, environment, log, limit, self.interrupts, self.progress.wait, self.lock)
+            why = self.why_not(row, environment)
+            if status == "ok" and why:
+                status, reason = "failed", f"{why}; the program ended well and said: {process.last_words(log)}"
         except KeyboardInterrupt:
             self.interrupted = True
             status, reason = "failed", "interrupted"
@@ -164,22 +157,11 @@ class Bench:
         seconds = time.monotonic() - start
         return outcome | {"status": status, "reason": reason, "seconds": round(seconds, 2), "command": command}
 
-    def finish(self, command: list, environment: dict, log: Path, limit: float) -> tuple[str, str]:
-        """Status and reason; a program that takes too long, or is waited for no longer, is killed with all that it started."""
-        with log.open("w") as output:
-            process = None
-            try:
-                with self.interrupts.held():
-                    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-                code = self.progress.wait(process, log, limit)
-            except subprocess.TimeoutExpired:
-                kill_group(process)
-                return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
-            except BaseException:
-                if process:
-                    kill_group(process)
-                raise
-        return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
+    def why_not(self, row: Row, environment: dict) -> str:
+        """Why what the program left does not count; empty: it does."""
+        if row.peer:
+            bundles.to_bundles(self.options.out, f"{row.name}.*{self.options.call}*")
+        return bundles.lacks(self.options.out, row, self.options.call, self.place.mylos, environment)
 
     def run_all(self) -> None:
         for row in self.plan.rows:
@@ -192,84 +174,35 @@ class Bench:
 
     def note(self, outcome: dict) -> None:
         self.outcomes.append(outcome)
-        (self.options.out / f"{self.options.call}.rows.json").write_text(json.dumps(self.outcomes, indent=1) + "\n")
+        path = self.options.out / f"{self.options.call}.rows.json"
+        try:
+            outcomes.write(path, self.outcomes)
+        except OSError as error:
+            raise PlanError(f"the outcome of row {outcome['row']} cannot be written to {path}: {error}; make room and run again: it goes on where it ended") from error
         self.progress.end(outcome)
 
 
-def kill_group(process: subprocess.Popen) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def last_words(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][-300:] if lines else "it printed nothing"
-
-
-def to_bundles(out: Path) -> int:
-    """Makes bundles of all peers' JSON in a folder; returns how many records, or unreadable files, gave none."""
-    try:
-        from mylos_report import peer_bundle
-        from mylos_report.bundle import BundleError
-    except ModuleNotFoundError as error:
-        say(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is", sys.stderr)
-        return 1
-    bad = 0
-    for path in sorted(out.glob("*.json")):
-        if path.name.endswith((".rows.json", ".trace.json")):
-            continue
-        row = path.name.split(".")[0]
-        try:
-            _, failures = peer_bundle.convert(path, out, row)
-        except BundleError as error:
-            failures = [str(error)]
-        bad += len(failures)
-        for what in failures:
-            say(f"{path.name}: {what}", sys.stderr)
-    return bad
-
-
-def bundle(folder: Path) -> int:
-    """The command: exit status 1 when a record gave no bundle."""
-    if not folder.is_dir():
-        raise PlanError(f"there is no folder {folder}; give the one that `tools/device bench --out` named")
-    return 1 if to_bundles(folder) else 0
-
-
-def table(out: Path, call: str) -> None:
-    try:
-        from mylos_report import campaign
-    except ModuleNotFoundError as error:
-        say(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", sys.stderr)
-        return
-    rows, problems, notes = campaign.read(out, call)
-    if rows:
-        say(campaign.short_table(rows))
-    for what in problems + notes:
-        say(what, sys.stderr)
-
-
-def measure(plan: Plan, place: Place, options: Options) -> tuple[list, bool]:
-    """Runs the rows and shows their table; outcomes, and whether an interrupt ended it."""
+def measure(plan: Plan, place: Place, options: Options, lock: Lock) -> tuple[list, bool]:
+    """Runs the rows and shows their table; outcomes, and whether an interrupt ended it. `lock`: held on the folder of results."""
     with Interrupts() as interrupts:
-        run = Bench(place, plan, options, interrupts)
+        run = Bench(place, plan, options, interrupts, lock)
         say(f"call {options.call}: {len(plan.rows)} rows into {shown(options.out)}")
         run.run_all()
-        to_bundles(options.out)
         say()
-        table(options.out, options.call)
+        bundles.table(options.out, options.call)
     return run.outcomes, run.interrupted
 
 
-def summary(outcomes: list) -> None:
-    bad = [o for o in outcomes if o["status"] != "ok"]
+def summary(rows: list) -> None:
+    bad = [o for o in rows if o["status"] != "ok"]
     for o in bad:
         say(f"{o['row']}: {o['status']}: {o['reason']}")
-    say(f"{len(outcomes) - len(bad)} rows measured, {len(bad)} not")
+    say(f"{len(rows) - len(bad)} rows measured, {len(bad)} not")
 
 
 def bench(place: Place, plan_path: Path, only: str, options: Options) -> int:
-    outcomes, interrupted = measure(load(plan_path, only, place.source / "benchmarks/peers"), place, options)
-    summary(outcomes)
-    return INTERRUPTED if interrupted else 1 if any(o["status"] != "ok" for o in outcomes) else 0
+    plan = load(plan_path, only, place.source / "benchmarks/peers")
+    with Lock(options.out) as lock:
+        rows, interrupted = measure(plan, place, options, lock)
+    summary(rows)
+    return INTERRUPTED if interrupted else 1 if any(o["status"] != "ok" for o in rows) else 0

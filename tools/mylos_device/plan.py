@@ -16,7 +16,7 @@
   budget_s = 240                      # most seconds of the call; default: no bound
   [[row]]
   name = "mylos-none-4x2"             # unique; names the bundle
-  config = "configs/x.toml"           # a mylos run: relative to the plan's tree, or beside the plan, with
+  config = "configs/x.toml"           # a mylos run: in the plan's folder, or of the tree's configs/, with
   set = ["train.batch=4"]             # overrides, and
   arguments = ["--profile"]           # further options
   gpus = 8                            # of this row, on
@@ -32,6 +32,8 @@
   [[row]]
   name = "attention"
   bench = "attention/"                # cases of mylos-bench by a pattern, with arguments
+
+At most 10,000 rows in all. A configuration lies in the plan's folder or in configs/ of the tree.
 
 {weights.ROW} in a value stands for the weights that the earlier row ROW has written, {out} for the path of the row's files without
 their suffix (a peer whose arguments have it gets no --json), {data} for what the environment variable MYLOS_DATA names: token files that the user brings.
@@ -76,12 +78,25 @@ class Plan:
     folder: Path  # of the file
     title: str = ""
     scales: dict = field(default_factory=dict)
+    all_rows: list = field(default_factory=list)  # of the file, chosen or not
+
+    def row(self, name):
+        return next(row for row in self.all_rows if row.name == name)
 
 
 KINDS = ("config", "peer", "bench")
 KEYS = {"name", "limit_s", "set", "arguments", "gpus", "nodes", "repeats", "sweep", *KINDS}
 TOP_KEYS = {"title", "gpus", "limit_s", "set", "tokens", "scale", "row"}
 PEERS = Path(__file__).resolve().parents[2] / "benchmarks/peers"
+MOST_ROWS = 10_000
+MOST_TOKENS = 1_000_000_000  # of a file: 4 GB, and up to 24 GB of memory to make them
+MOST_WORDS = 1 << 24  # of a vocabulary
+
+
+def config_path(row: Row, folder: Path, source: Path) -> Path:
+    """Where a row's configuration is: beside the plan in `folder`, or in the tree `source`."""
+    beside = folder / row.config
+    return beside if beside.is_file() else source / row.config
 
 
 def _limit(value, path, where, key="limit_s"):
@@ -93,9 +108,18 @@ def _limit(value, path, where, key="limit_s"):
 
 def _texts(entry, key, path, name):
     values = entry.get(key, [])
-    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-        raise PlanError(f"{path}: row '{name}' has {key} = {values!r}; it must be a list of texts")
+    if not isinstance(values, list) or not all(isinstance(v, str) and "\0" not in v for v in values):
+        raise PlanError(f"{path}: row '{name}' has {key} = {values!r}; it must be a list of texts without NUL")
     return values
+
+
+def _config(config, path, name, source):
+    """Only files of the plan's own folder and the tree's presets: a campaign is read wherever it is copied to."""
+    folder = path.resolve().parent
+    places = [(base / config).resolve() for base in (folder, source)]
+    if not (places[0].is_relative_to(folder) or places[1].is_relative_to(source.resolve() / "configs")):
+        raise PlanError(f"{path}: row '{name}' has config = {config!r}, outside of the plan's folder and of configs/; copy the file beside the plan")
+    return config
 
 
 def _peer(peer, path, name, peers):
@@ -132,11 +156,12 @@ def _row(entry, defaults, path, peers):
         row.peer = _peer(entry["peer"], path, name, peers)
         return row
     kind = "config" if "config" in entry else "bench"
-    if not isinstance(entry[kind], str) or not entry[kind]:
-        what = "the path of a configuration" if kind == "config" else "a pattern of cases"
+    if not isinstance(entry[kind], str) or not entry[kind] or "\0" in entry[kind] or entry[kind].startswith("-"):
+        what = f"{'the path of a configuration' if kind == 'config' else 'a pattern of cases'}, which does not begin with '-'"
         raise PlanError(f"{path}: row '{name}' has {kind} = {entry[kind]!r}; it must be {what}")
     setattr(row, kind, entry[kind])
     if kind == "config":
+        _config(row.config, path, name, peers.parents[1])
         row.overrides = [*defaults["set"], *row.overrides]
     return row
 
@@ -162,6 +187,9 @@ def _tokens(name, entry, path):
             f"{path}: tokens {name!r} needs vocab and count (2 or more), and may have seed, order: uniform, chain or text, "
             "document: tokens of one, and lengths: equal or lognormal"
         )
+    for key, most in (("vocab", MOST_WORDS), ("count", MOST_TOKENS), ("document", MOST_TOKENS), ("seed", 2**63 - 1)):
+        if t[key] > most:
+            raise PlanError(f"{path}: tokens {name!r} has {key} = {t[key]}; at most {most} can be made here: tokenize a text of yours and name it by {{data}}")
     if t["document"] and (t["order"] == "text" or t["vocab"] < 3):
         raise PlanError(f"{path}: tokens {name!r} has document = {t['document']}; that needs vocab of 3 or more and no order 'text'")
     if "lengths" in entry and not t["document"]:
@@ -198,7 +226,10 @@ def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Pl
     except re.error as error:
         raise PlanError(f"--only {only!r} is no regular expression: {error}") from error
     toml, row_entries, token_entries, scale_entries = _read(path)
-    rows = [_row(entry, toml, path, peers) for entry in sweep.expanded(row_entries, path)]
+    if not row_entries:
+        raise PlanError(f"{path} has no row; each begins with [[row]]")
+    entries = sweep.expanded(row_entries, path, MOST_ROWS)
+    rows = [_row(entry, toml, path, peers) for entry in entries]
     tokens = {name: _tokens(name, entry, path) for name, entry in token_entries.items()}
     scales = {name: _scale(name, entry, path) for name, entry in scale_entries.items()}
     seen = set()
@@ -213,8 +244,9 @@ def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Pl
         raise PlanError(f"{path}: there is no scale '{scale}'; scales: {', '.join(scales) or 'none'}")
     chosen = [row for row in rows if pattern.search(row.name) and (not scale or re.search(scales[scale].rows, row.name))]
     if not chosen:
-        raise PlanError(f"{path}: no row matches {only!r}{f' in scale {scale!r}' if scale else ''}; rows: {', '.join(row.name for row in rows)}")
-    return Plan(with_needed(rows, chosen), tokens, path.resolve().parent, toml.get("title", ""), scales)
+        names = ", ".join(row.name for row in rows[:30]) + (f" and {len(rows) - 30} more" if len(rows) > 30 else "")
+        raise PlanError(f"{path}: no row matches {only!r}{f' in scale {scale!r}' if scale else ''}; rows: {names}")
+    return Plan(with_needed(rows, chosen), tokens, path.resolve().parent, toml.get("title", ""), scales, rows)
 
 
 def with_needed(rows, chosen):

@@ -1,15 +1,37 @@
 """Token files (u32) that a plan makes for its rows: random ones, chains with something to learn, or a text's.
 
-The same arguments give the same file. PlanError says why a file cannot be made.
+The same arguments give the same file, and its name has their hash, so that a file of other ones is never taken for it. PlanError says why a
+file cannot be made.
 """
 
+import hashlib
+import json
 import math
+import os
 import subprocess
 import sysconfig
 import tempfile
 from pathlib import Path
 
 from .errors import PlanError
+
+
+def token_file(folder: Path, name: str, about: dict, mylos: Path, environment: dict) -> Path:
+    """The file of [tokens.NAME] in the folder: made when it is not there, and there only when it is whole."""
+    made_of = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:8]
+    path = folder / f"{name}-{made_of}.bin"
+    if path.is_file() and path.stat().st_size == 4 * about["count"]:
+        return path
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    try:
+        if about["order"] == "text":
+            write_text_tokens(temporary, mylos, environment, about["vocab"], about["count"])
+        else:
+            write_tokens(temporary, **about)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
 
 
 def write_text_tokens(path: Path, mylos: Path, environment: dict, vocab: int, count: int) -> None:

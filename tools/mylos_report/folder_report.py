@@ -3,11 +3,13 @@
     sys.exit(folder_report.main(__file__, {"opening": parts.opening, "8b": eight_billion, ...}))
 
 Each function takes Results and returns Markdown, a plots.Figure, or nothing when no bundle has what it shows. Options: --check (exit
-status 1 when README, figures, bundles' sums or samples disagree), --results FOLDER (bundles elsewhere: FOLDER/report.md is written, and
-the campaign's README is left alone).
+status 1 when README, figures, bundles' sums or samples disagree), --results FOLDER (bundles elsewhere: FOLDER/report.md is written, or with
+--check held against them, and the campaign's README is left alone).
 """
 
 import argparse
+import itertools
+import math
 import pathlib
 import sys
 
@@ -63,10 +65,8 @@ def rewrite(path, texts):
     return after != before
 
 
-def elsewhere(name, title, results, texts, figures):
-    """A report of bundles that are not the campaign's kept ones."""
-    for figure in figures:
-        figure.ensure(results.place)
+def elsewhere(name, title, results, texts):
+    """The text of report.md: of bundles that are not the campaign's kept ones."""
     empty = nothing_yet(name)
     out = [f"# {title}", "", f"Measured anew, from the bundles in this folder; the kept result is the campaign `{name}`.", ""]
     sections = {"": texts.get("opening", ""), "Rows": parts.runs(results.rows), "Rows without a result": parts.outcomes(results)}
@@ -74,9 +74,22 @@ def elsewhere(name, title, results, texts, figures):
     for heading, text in sections.items():
         if text and text != empty:
             out += [*([f"## {heading}", ""] if heading else []), text.rstrip(), ""]
-    path = results.place / "report.md"
-    path.write_text("\n".join(out), encoding="utf-8")
-    return path
+    return "\n".join(out)
+
+
+def check_elsewhere(path, results, text, figures):
+    """A line for each thing that disagrees."""
+    results.verify(most=math.inf)
+    found = list(results.problems)
+    found += [f"'{results.place / f.file}' was drawn of other data" for f in figures if not f.is_current(results.place)]
+    is_ = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    lines = enumerate(itertools.zip_longest(is_, text.splitlines(), fillvalue="(nothing)"), 1)
+    differing = next(((number, a, b) for number, (a, b) in lines if a != b), None)
+    if not path.is_file():
+        found.append(f"there is no '{path}'; make it without --check")
+    elif differing:
+        found.append(f"'{path}', line {differing[0]}: it is {differing[1]!r}, bundles say {differing[2]!r}")
+    return found
 
 
 def _say(lines):
@@ -90,13 +103,19 @@ def main(script, functions):
     parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 when README and bundles disagree")
     parser.add_argument("--results", type=pathlib.Path, help="another folder of bundles; writes report.md into it")
     arguments = parser.parse_args()
-    if arguments.results and (arguments.check or not arguments.results.is_dir()):
-        parser.error("--results needs a folder that is there, and goes without --check")
+    if arguments.results and not arguments.results.is_dir():
+        parser.error(f"--results needs a folder that is there, and '{arguments.results}' is none")
     try:
         return _run(folder, functions, arguments)
-    except (readme.MarkerError, QuotedError, OSError) as error:
+    except (readme.MarkerError, QuotedError, OSError, UnicodeError) as error:
         _say([f"{folder.name}: {error}"])
         return 1
+
+
+def _checked(name, results, texts, found):
+    _say(found)
+    print(f"{name}: {len(results.paths())} bundles, {len(texts)} parts, {len(found)} disagreements")
+    return 1 if found else 0
 
 
 def _run(folder, functions, arguments):
@@ -104,15 +123,17 @@ def _run(folder, functions, arguments):
     texts, figures = made(results, functions, folder.name)
     _say(results.problems if not arguments.check else [])
     if arguments.results:
-        title = (folder / README).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        path, here = elsewhere(folder.name, title, results, texts, figures), pathlib.Path.cwd()
+        title = (folder / README).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") or folder.name
+        path, here, text = results.place / "report.md", pathlib.Path.cwd(), elsewhere(folder.name, title, results, texts)
+        if arguments.check:
+            return _checked(folder.name, results, texts, check_elsewhere(path, results, text, figures))
+        for figure in figures:
+            figure.ensure(results.place)
+        path.write_text(text, encoding="utf-8")
         print(path.relative_to(here) if path.is_relative_to(here) else path)
         return 1 if results.problems else 0
     if arguments.check:
-        found = check(folder, results, texts, figures)
-        _say(found)
-        print(f"{folder.name}: {len(results.paths())} bundles, {len(texts)} parts, {len(found)} disagreements")
-        return 1 if found else 0
+        return _checked(folder.name, results, texts, check(folder, results, texts, figures))
     if results.problems:
         _say([f"{folder.name}/{README} stays as it is: without what is named above it would lose numbers; bring the bundle back, or remove it for good"])
         return 1

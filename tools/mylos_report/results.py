@@ -8,13 +8,13 @@
     results.problems                      # files that cannot be used, and why; numbers that samples do not give (verify())
 """
 
-import json
 import pathlib
+
+from mylos_device import outcomes
+from mylos_device.bundles import KEPT_BYTES
 
 from . import recompute, rows
 from .bundle import Bundle, BundleError
-
-KEPT_BYTES = 16 << 20  # of one file in the tree
 
 
 class Results:
@@ -60,20 +60,22 @@ class Results:
         latest, self._failed = {}, set()
         for path in sorted(self.place.glob("*.rows.json")):
             try:
-                for outcome in json.loads(path.read_text()):
-                    if outcome["status"] == "failed":
-                        self._failed.add((outcome["row"], outcome["call"]))
-                    if outcome["status"] != "skipped" or outcome["row"] not in latest:
-                        latest[outcome["row"]] = outcome
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self.problems.append(f"'{path}' is no record of rows: {error}")
+                found = outcomes.read(path)
+            except outcomes.OutcomesError as error:
+                self.problems.append(str(error))
+                continue
+            for outcome in found:
+                if outcome["status"] == "failed":
+                    self._failed.add((outcome["row"], outcome["call"]))
+                if outcome["status"] != "skipped" or outcome["row"] not in latest:
+                    latest[outcome["row"]] = outcome
         return list(latest.values())
 
-    def verify(self):
-        """Adds what is wrong with numbers and sizes; every sample is read again."""
+    def verify(self, most=KEPT_BYTES):
+        """Adds what is wrong with numbers and sizes (`most`: bytes of a file); every sample is read again."""
         for path in self.paths():
-            if path.stat().st_size > KEPT_BYTES:
-                self.problems.append(f"'{path}' has {path.stat().st_size} bytes; a kept bundle has at most {KEPT_BYTES}")
+            if path.stat().st_size > most:
+                self.problems.append(f"'{path}' has {path.stat().st_size} bytes; a kept bundle has at most {most}")
             try:
                 self.problems += recompute.disagreements(Bundle(path))
             except BundleError:

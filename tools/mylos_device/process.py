@@ -1,0 +1,56 @@
+"""A program of a row: started in a group of its own, ended with all that it started, and by the kernel when the run that started it is killed."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # sys/prctl.h
+
+
+def last_words(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][-300:] if lines else "it printed nothing"
+
+
+def dies_with_parent():
+    """For Popen's preexec_fn, or None where no kernel does it: there the lock on the folder of results tells the next run."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library, parent = ctypes.CDLL(None, use_errno=True), os.getpid()
+
+    def ask():
+        library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it was killed before this
+            os._exit(1)
+
+    return ask
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(command, environment, log, limit, interrupts, wait, lock):
+    """Status and reason; `wait(process, log, limit)` waits for the program. One that takes too long, or is waited for no longer, is killed."""
+    with log.open("w") as output:
+        process = None
+        try:
+            with interrupts.held():
+                process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
+                                           start_new_session=True, preexec_fn=dies_with_parent(), pass_fds=(lock.descriptor,))  # fmt: skip
+                lock.note(program=process.pid)
+            code = wait(process, log, limit)
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
+        except BaseException:
+            if process:
+                kill_group(process)
+            raise
+    return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")
