@@ -1,13 +1,16 @@
 """tools/compare against programs that write bundles of known times: who runs when, what is judged, what is refused."""
+import functools
 import json
 import math
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,6 +119,28 @@ class Compare(unittest.TestCase):
             self.assertTrue(n == 6 or cases * 2 / 2 ** (n - 1) >= 0.05)
         self.assertEqual([order(i) for i in (1, 2, 3)], [("a", "b"), ("b", "a"), ("a", "b")])
         self.assertTrue(math.isfinite(rounds_for(0)))
+
+    def test_what_ends_it_ends_its_program(self):
+        slow = self.folder / "bench-slow"
+        slow.write_text(f"#!/bin/bash\necho begun > '{self.folder}/begun'\nexec -a '{slow}' sleep 1000\n")
+        slow.chmod(0o755)
+        for kind, expected in ((signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGHUP, 130), (signal.SIGKILL, -9)):
+            with self.subTest(kind.name):
+                out = self.folder / kind.name
+                command = [sys.executable, ROOT / "tools/compare", slow, slow, "--filter", "x", "--out", out, "--mylos", os.environ["MYLOS"]]
+                usual = functools.partial(signal.signal, kind, signal.SIG_DFL if kind != signal.SIGINT else signal.default_int_handler)
+                program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=usual if kind != signal.SIGKILL else None)
+                until = time.monotonic() + 60
+                while not (self.folder / "begun").exists() and time.monotonic() < until:
+                    time.sleep(0.05)
+                program.send_signal(kind)
+                _, errors = program.communicate(timeout=30)
+                self.assertEqual(program.returncode, expected, errors)
+                self.assertNotIn("Traceback", errors)
+                time.sleep(0.5)
+                lines = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+                self.assertFalse([line for line in lines if str(slow).encode() in line])
+                (self.folder / "begun").unlink()
 
 
 if __name__ == "__main__":

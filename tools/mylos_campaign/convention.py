@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import tomllib
 
 from mylos_device.bundles import KEPT_BYTES
 from mylos_device.errors import PlanError
@@ -23,9 +22,8 @@ def _files(folder):
 
 
 def _readme(folder):
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    title = tomllib.loads((folder / "campaign.toml").read_text(encoding="utf-8")).get("title", "")
-    first_line = f"# {folder.name}: {title}"
+    text = readme.text_of(folder / "README.md")
+    first_line = f"# {folder.name}: {Campaign(folder).plan().title}"
     found = [] if text.startswith(first_line + "\n") else [f"README.md does not begin with '{first_line}', of which campaign.toml has the title"]
     try:
         first = readme.names(text)[:1]
@@ -46,7 +44,7 @@ def _driver(folder):
     path = folder / f"{folder.name}.sh"
     if not os.access(path, os.X_OK):
         return [f"{path.name} cannot be executed; chmod +x it"]
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = readme.text_of(path).splitlines()
     found = [f"{path.name}, line {i}: an absolute path" for i, line in enumerate(lines, 1) if i > 1 and ABSOLUTE.search(line)]
     environment = os.environ | {"MYLOS_ROOT": str(ROOT)}
     done = subprocess.run([str(path), "--help"], cwd="/", env=environment, capture_output=True, text=True, check=False)
@@ -59,7 +57,7 @@ def _alone(folder):
     pattern = re.compile(r"(?:campaigns/|\.\./)(" + "|".join(map(re.escape, others)) + r")\b") if others else None
     found = []
     for path in sorted(p for p in folder.iterdir() if p.suffix in (".toml", ".sh", ".py", ".md")):
-        if pattern and (match := pattern.search(path.read_text(encoding="utf-8"))):
+        if pattern and (match := pattern.search(readme.text_of(path))):
             found.append(f"{path.name} refers to the campaign '{match.group(1)}'")
     return found
 
@@ -89,7 +87,10 @@ def problems(folder):
     found = _files(folder)
     if not found:
         for check in (_plan, _readme, _driver, _alone, _results):
-            found += check(folder)
+            try:
+                found += check(folder)
+            except readme.MarkerError as error:
+                found.append(str(error))
             if check is _plan and found:
                 break
     return [f"{folder.name}: {what}" for what in found]

@@ -5,13 +5,12 @@ fastest for each precision of the state. Quoted rows stand in a table of their o
 """
 
 import sys
-import tomllib
 
 from mylos_report import parts, quoted, readme
 from mylos_report.campaign import state_text
 from mylos_report.results import Results
 
-from .folder import ROOT, campaigns
+from .folder import ROOT, Campaign, campaigns
 
 HEADLINE = "mfu_scaling"
 PAGES = ("campaigns/README.md", "docs/reference/benchmarks.md")
@@ -22,7 +21,7 @@ COLUMNS = ("system", "model", "gpus", "sequence", "recompute", "state", "tokens_
 def _index(all_results, links):
     lines = []
     for folder, results in all_results.items():
-        title = tomllib.loads((folder / "campaign.toml").read_text(encoding="utf-8")).get("title", "")
+        title = Campaign(folder).plan().title
         days = sorted({r["created"][:10] for r in results.abouts})
         devices = sorted({r["device"] if r["hardware"]["is_gpu"] else "CPU" for r in results.abouts})
         commits = sorted({r["commit"][:7] for r in results.abouts})
@@ -87,7 +86,7 @@ def make(check):
         path = ROOT / page
         links = "" if page.startswith("campaigns/") else "../../campaigns/"
         try:
-            before = path.read_text(encoding="utf-8")
+            before = readme.text_of(path)
             made = texts(links)
             found = readme.differences(before, made)
         except (OSError, readme.MarkerError, quoted.QuotedError) as error:

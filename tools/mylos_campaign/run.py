@@ -6,6 +6,7 @@ Exit status: 0 when no row failed and one was or had been measured, 1 otherwise,
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from mylos_device.progress import say
 from . import history, keep, machine, slurm
 from .folder import ROOT, environment
 
-TRACEBACK = "Traceback (most recent call last):"
+RAISED = r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b"  # the last line of what Python says of an exception
 
 
 def place_of(build):
@@ -81,11 +82,11 @@ def report(campaign, out=None, check=False):
     script = campaign.folder / "report.py"
     more = [*(["--results", str(out)] if out else []), *(["--check"] if check else [])]
     done = subprocess.run([sys.executable, str(script), *more], env=environment(), stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-    words = done.stderr.strip()
-    if TRACEBACK in words:
-        words = f"{words[: words.index(TRACEBACK)]}report: {script} failed: {words.splitlines()[-1]} (run it alone to see where)"
-    if words:
-        say(words, sys.stderr)
+    lines = done.stderr.splitlines()
+    if done.returncode and lines and re.match(RAISED, lines[-1]):
+        lines = [*(line for line in lines if line.startswith("report: ")), f"report: {script} failed: {lines[-1]} (run it alone to see where)"]
+    for line in lines:
+        say(line, sys.stderr)
     return done.returncode
 
 

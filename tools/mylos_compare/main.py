@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+from mylos_device.interrupt import Interrupts
+
 from .rounds import FEWEST, FEWEST_BY_DEFAULT, CompareError, Rounds, cases_of, rounds_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,7 +46,7 @@ def find_mylos(arguments):
     raise CompareError(f"'{arguments.mylos}' is no program" if arguments.mylos else "no mylos beside A nor in build/; name it with --mylos")
 
 
-def measure(arguments, mylos):
+def measure(arguments, mylos, interrupts):
     log = arguments.out / "log.txt"
     programs = {}
     for side in ("a", "b"):
@@ -52,7 +54,7 @@ def measure(arguments, mylos):
         if not program.is_file():
             raise CompareError(f"'{program}' is no program")
         programs[side] = program.resolve()
-    rounds = Rounds(programs, arguments.filter, arguments.budget, arguments.out, log)
+    rounds = Rounds(programs, arguments.filter, arguments.budget, arguments.out, log, interrupts)
     rounds.prepare()
     log.write_bytes(b"")
     bundle, seconds = rounds.warm_up()
@@ -74,7 +76,8 @@ def main():
     arguments = parse()
     try:
         mylos = find_mylos(arguments)
-        measure(arguments, mylos)
+        with Interrupts() as interrupts:
+            measure(arguments, mylos, interrupts)
     except CompareError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 1

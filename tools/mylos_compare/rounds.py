@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import time
 
+from mylos_device import process
+
 FEWEST = 6  # pairs: below, no order of signs is rarer than 5 %
 FEWEST_BY_DEFAULT = 12  # with fewer, one disturbed round reaches the ends of the interval
 
@@ -33,8 +35,8 @@ def order(number):
 
 
 class Rounds:
-    def __init__(self, programs, pattern, budget, folder, log, more=()):
-        self.programs, self.folder, self.log = programs, pathlib.Path(folder), log
+    def __init__(self, programs, pattern, budget, folder, log, interrupts, more=()):
+        self.programs, self.folder, self.log, self.interrupts = programs, pathlib.Path(folder), log, interrupts
         self.arguments = [pattern, "--budget", str(budget), *more]
         # One name for all runs, so that the comparison knows that they ran in one turn on one machine.
         self.environment = dict(os.environ)
@@ -55,11 +57,12 @@ class Rounds:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
             try:
-                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.environment)
+                with process.running(command, self.environment, log, self.interrupts) as program:
+                    status = program.wait()
             except OSError as error:
                 raise CompareError(f"cannot run '{command[0]}': {error.strerror}") from error
-        if done.returncode != 0:
-            raise CompareError(f"'{command[0]}' of side {side.upper()} ended with status {done.returncode}: {self.last_line()} (all of it: {self.log})")
+        if status != 0:
+            raise CompareError(f"'{command[0]}' of side {side.upper()} ended with status {status}: {self.last_line()} (all of it: {self.log})")
         if not bundle.is_file():
             raise CompareError(f"'{command[0]}' of side {side.upper()} left no bundle '{bundle}'")
         return time.monotonic() - begin

@@ -142,6 +142,8 @@ class Bench:
         try:
             self.progress.begin(row.name)
             self.lock.note(call=self.options.call, row=row.name)
+            # For the case that nobody is left to say how it ended.
+            self.record([*self.outcomes, outcome | {"status": "skipped", "reason": "the call was killed while the row ran", "seconds": 0}])
             command = self.command(row)
             environment = self.peer_environment if row.peer else self.environment
             status, reason = process.run(command, environment, log, limit, self.interrupts, self.progress.wait, self.lock)
@@ -174,12 +176,15 @@ class Bench:
 
     def note(self, outcome: dict) -> None:
         self.outcomes.append(outcome)
+        self.record(self.outcomes)
+        self.progress.end(outcome)
+
+    def record(self, rows: list) -> None:
         path = self.options.out / f"{self.options.call}.rows.json"
         try:
-            outcomes.write(path, self.outcomes)
+            outcomes.write(path, rows)
         except OSError as error:
-            raise PlanError(f"the outcome of row {outcome['row']} cannot be written to {path}: {error}; make room and run again: it goes on where it ended") from error
-        self.progress.end(outcome)
+            raise PlanError(f"{path} cannot be written: {error}; make room and run again: it goes on where it ended") from error
 
 
 def measure(plan: Plan, place: Place, options: Options, lock: Lock) -> tuple[list, bool]:

@@ -94,9 +94,13 @@ MOST_WORDS = 1 << 24  # of a vocabulary
 
 
 def config_path(row: Row, folder: Path, source: Path) -> Path:
-    """Where a row's configuration is: beside the plan in `folder`, or in the tree `source`."""
-    beside = folder / row.config
-    return beside if beside.is_file() else source / row.config
+    """Where a row's configuration is: in the plan's `folder`, or among the presets of the tree `source`."""
+    beside, preset = folder / row.config, source / row.config
+    return preset if not beside.is_file() and _is_preset(preset, source) else beside
+
+
+def _is_preset(path: Path, source: Path) -> bool:
+    return path.resolve().is_relative_to(source.resolve() / "configs")
 
 
 def _limit(value, path, where, key="limit_s"):
@@ -116,8 +120,7 @@ def _texts(entry, key, path, name):
 def _config(config, path, name, source):
     """Only files of the plan's own folder and the tree's presets: a campaign is read wherever it is copied to."""
     folder = path.resolve().parent
-    places = [(base / config).resolve() for base in (folder, source)]
-    if not (places[0].is_relative_to(folder) or places[1].is_relative_to(source.resolve() / "configs")):
+    if not ((folder / config).resolve().is_relative_to(folder) or _is_preset(source / config, source)):
         raise PlanError(f"{path}: row '{name}' has config = {config!r}, outside of the plan's folder and of configs/; copy the file beside the plan")
     return config
 

@@ -36,21 +36,27 @@ def kill_group(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def run(command, environment, log, limit, interrupts, wait, lock):
-    """Status and reason; `wait(process, log, limit)` waits for the program. One that takes too long, or is waited for no longer, is killed."""
-    with log.open("w") as output:
-        process = None
-        try:
-            with interrupts.held():
-                process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
-                                           start_new_session=True, preexec_fn=dies_with_parent(), pass_fds=(lock.descriptor,))  # fmt: skip
-                lock.note(program=process.pid)
-            code = wait(process, log, limit)
-        except subprocess.TimeoutExpired:
+@contextlib.contextmanager
+def running(command, environment, output, interrupts, pass_fds=()):
+    """The process, with all it prints in `output`; it and all that it started are killed when the block ends by an exception."""
+    process = None
+    try:
+        with interrupts.held():
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
+                                       start_new_session=True, preexec_fn=dies_with_parent(), pass_fds=pass_fds)  # fmt: skip
+        yield process
+    except BaseException:
+        if process:
             kill_group(process)
-            return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
-        except BaseException:
-            if process:
-                kill_group(process)
-            raise
+        raise
+
+
+def run(command, environment, log, limit, interrupts, wait, lock):
+    """Status and reason; `wait(process, log, limit)` waits for the program, and TimeoutExpired of it says that it took too long."""
+    try:
+        with log.open("w") as output, running(command, environment, output, interrupts, (lock.descriptor,)) as process:
+            lock.note(program=process.pid)
+            code = wait(process, log, limit)
+    except subprocess.TimeoutExpired:
+        return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
     return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")

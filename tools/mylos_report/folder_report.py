@@ -48,7 +48,7 @@ def check(folder, results, texts, figures):
     results.verify()
     found = list(results.problems)
     found += [f"'{folder.name}/{f.file}' was drawn of other data" for f in figures if not f.is_current(folder)]
-    text = (folder / README).read_text(encoding="utf-8")
+    text = readme.text_of(folder / README)
     found += [f"'{folder.name}/{README}' has no place for the part '{part}'" for part in absent(text, texts)]
     found += [f"'{folder.name}/{README}', {line}" for line in readme.differences(text, texts)]
     return found
@@ -56,7 +56,7 @@ def check(folder, results, texts, figures):
 
 def rewrite(path, texts):
     """Whether the file changed."""
-    before = path.read_text(encoding="utf-8")
+    before = readme.text_of(path)
     if missing := absent(before, texts):
         raise readme.MarkerError(f"{path.name} has no place for the part '{missing[0]}'; write '<!-- mylos:table {missing[0]} -->' and '{readme.END}', each on a line, where it belongs")
     after = readme.filled(before, texts)
@@ -82,7 +82,7 @@ def check_elsewhere(path, results, text, figures):
     results.verify(most=math.inf)
     found = list(results.problems)
     found += [f"'{results.place / f.file}' was drawn of other data" for f in figures if not f.is_current(results.place)]
-    is_ = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    is_ = readme.text_of(path).splitlines() if path.is_file() else []
     lines = enumerate(itertools.zip_longest(is_, text.splitlines(), fillvalue="(nothing)"), 1)
     differing = next(((number, a, b) for number, (a, b) in lines if a != b), None)
     if not path.is_file():
@@ -123,7 +123,7 @@ def _run(folder, functions, arguments):
     texts, figures = made(results, functions, folder.name)
     _say(results.problems if not arguments.check else [])
     if arguments.results:
-        title = (folder / README).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") or folder.name
+        title = readme.text_of(folder / README).partition("\n")[0].lstrip("# ") or folder.name
         path, here, text = results.place / "report.md", pathlib.Path.cwd(), elsewhere(folder.name, title, results, texts)
         if arguments.check:
             return _checked(folder.name, results, texts, check_elsewhere(path, results, text, figures))

@@ -3,6 +3,7 @@
     names(text)              # of the parts, in order; MarkerError when one has no end, lies in another, or comes twice
     filled(text, parts)      # the text with parts[name] in each; what lay there before does not matter
     differences(text, parts) # a line for each part whose text is another
+    text_of(path)            # a file's text; MarkerError when it is none
 """
 
 import re
@@ -13,6 +14,13 @@ END = "<!-- mylos:end -->"
 
 class MarkerError(Exception):
     """What is wrong with the markers, for the user."""
+
+
+def text_of(path):
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MarkerError(f"{path.name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 def _pieces(text):

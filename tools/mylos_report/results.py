@@ -49,7 +49,7 @@ class Results:
         return found
 
     def _excuse(self):
-        """The unfinished bundle of a row that is known to have failed is no problem, but what it left."""
+        """The unfinished bundle of a row that is known to have failed, or to have been killed, is no problem, but what it left."""
         unfinished = tuple(f"{row}.{call}." for row, call in self._failed)
         for what in [p for p in self.problems if " is not complete " in p]:
             if pathlib.Path(what.split("'")[1]).name.startswith(unfinished) and unfinished:
@@ -65,7 +65,7 @@ class Results:
                 self.problems.append(str(error))
                 continue
             for outcome in found:
-                if outcome["status"] == "failed":
+                if outcome["status"] != "ok":
                     self._failed.add((outcome["row"], outcome["call"]))
                 if outcome["status"] != "skipped" or outcome["row"] not in latest:
                     latest[outcome["row"]] = outcome
