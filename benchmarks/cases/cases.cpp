@@ -56,7 +56,8 @@ Cases all_cases(const Place& place) {
   add_attention(cases, place);
   for (const Preset& s : presets(place))
     for (const DType dtype : {DType::bf16, DType::f32})
-      for (const auto add : {add_norms, add_block_passes, add_embedding, add_loss, add_head, add_products})
+      for (const auto add :
+           {add_norms, add_block_passes, add_embedding, add_loss, add_head, add_products, add_feed_forward})
         add(cases, s, dtype);
   add_batches(cases, place);
   add_updates(cases, place);

@@ -51,6 +51,7 @@ void add_embedding(Cases& cases, const Preset& s, DType dtype);
 void add_loss(Cases& cases, const Preset& s, DType dtype);
 void add_head(Cases& cases, const Preset& s, DType dtype);
 void add_products(Cases& cases, const Preset& s, DType dtype);
+void add_feed_forward(Cases& cases, const Preset& s, DType dtype);
 void add_batches(Cases& cases, const Place& place);
 void add_attention(Cases& cases, const Place& place);
 void add_models(Cases& cases, const Place& place);

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "kernels/matmul/providers.hpp"
+#include "kernels/matmul/tiles.hpp"
 
 namespace mylos::kernels {
 namespace {
@@ -28,6 +29,8 @@ const char* name_of(MatmulProvider provider) {
       return "onednn";
     case MatmulProvider::cublaslt:
       return "cublaslt";
+    case MatmulProvider::tiles:
+      return "tiles";
   }
   return "unknown";
 }
@@ -81,6 +84,12 @@ bool has_provider(MatmulProvider provider, DType dtype) {
 #endif
     case MatmulProvider::cublaslt:
       return kHasCublasLt && detail::on_gpu();
+    case MatmulProvider::tiles:
+#if defined(MYLOS_TILES)
+      return dtype == DType::bf16 && detail::has_tiles();
+#else
+      return false;
+#endif
   }
   return false;
 }
@@ -143,6 +152,15 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
     case MatmulProvider::cublaslt:
       return detail::cublaslt_product(stream, p, need_workspace(workspace, detail::kCublasLtWorkspace),
                                       workspace.bytes());
+#endif
+#if defined(MYLOS_TILES)
+    case MatmulProvider::tiles:
+      check(detail::tiles_take(p),
+            "{}: provider 'tiles' takes bf16 in and out, rows of all operands at multiples of 16 bytes and N a "
+            "multiple of 8; "
+            "this is {} x {} -> {}; use automatic",
+            kOp, a.describe(), b.describe(), c.describe());
+      return detail::tiles_product(stream, p);
 #endif
     default:
       return detail::reference_product(stream, p);

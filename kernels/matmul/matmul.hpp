@@ -4,7 +4,8 @@
 //   or bf16), C is f32 or bf16. Z, the addend, is C itself unless named: then it has C's shape and dtype, rows may be
 //   strided, and it is C or shares no element with it. beta 0 never reads Z. FLOPs 2·M·N·L.
 // Providers: the reference (a plain Kokkos kernel, everywhere), OpenBLAS (CPU; bf16 through fp32 panels), oneDNN (CPU,
-// f32, and bf16 where the CPU has instructions for it; when built in), cuBLASLt (CUDA). `automatic` takes the fastest
+// f32, and bf16 where the CPU has instructions for it; when built in), cuBLASLt (CUDA), tiles (our own kernel for Hopper, bf16, rows at
+// multiples of 16 bytes and N of 8). `automatic` takes the fastest
 // present; tests name the others to compare. A product of f32 matrices stored as bf16 is the reference's and OpenBLAS'
 // only.
 // cuBLASLt: tuning.hpp says which of its algorithms runs. Once a kind of product has run, calls neither allocate device
@@ -18,7 +19,7 @@
 namespace mylos::kernels {
 
 enum class Transpose { no, yes };
-enum class MatmulProvider { automatic, reference, blas, onednn, cublaslt };
+enum class MatmulProvider { automatic, reference, blas, onednn, cublaslt, tiles };
 
 struct MatmulOptions {
   Transpose a = Transpose::no;

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "kernels/detail/async_copy.hpp"
+#include "kernels/detail/hopper.hpp"
 #include "kernels/detail/rows.hpp"
 #include "kernels/muon/symmetric_tiles.hpp"
 
@@ -21,14 +22,6 @@ constexpr int kScratch = kStages * kStageBytes + 1024;  // the swizzle wants 102
 [[maybe_unused]] constexpr int kRow = kTile + 8;        // of the finished tile: rows begin in different banks
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// Bytes from atom to atom: along l where rows run along s, else along s; and along s where rows run along s, else it does not count.
-template <bool kAlongS>
-__device__ std::uint64_t descriptor(std::uint32_t address) {
-  constexpr std::uint64_t kSwizzle128 = std::uint64_t(1) << 62, kNext = std::uint64_t(1024 >> 4) << 32,
-                          kNextAcross = std::uint64_t(kAlongS ? kAtomsAlong * 1024 >> 4 : 1) << 16;
-  return kSwizzle128 | kNext | kNextAcross | ((address & 0x3FFFF) >> 4);
-}
-
 #define MYLOS_SUMS8(i)                                                                                        \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
@@ -101,7 +94,8 @@ struct SymmetricTiles {
 #pragma unroll
       for (int k = 0; k < kSlice / 16; ++k) {
         constexpr int kNext = kAlongS ? 2 * 1024 : 32;
-        multiply_add<kAlongS>(d, descriptor<kAlongS>(left + k * kNext), descriptor<kAlongS>(right + k * kNext));
+        multiply_add<kAlongS>(d, hopper::descriptor<kAlongS>(left + k * kNext),
+                              hopper::descriptor<kAlongS>(right + k * kNext));
       }
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
@@ -158,22 +152,6 @@ struct SymmetricTiles {
 #endif
 };
 
-// Code for another architecture, or a card of another, has no such instructions.
-bool is_hopper() {
-#if defined(MYLOS_SM90A)
-  static const bool is = [] {
-    int device = 0, major = 0, minor = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0;
-  }();
-  return is;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 bool symmetric_tiles_take(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,
@@ -185,7 +163,7 @@ bool symmetric_tiles_take(const Tensor& a, const Tensor& b, const MatmulOptions&
   const std::int64_t length = a.extent(along_s ? 0 : 1);
   const bool apart = c.data() != a.data() && c.data() != b.data() && (!options.addend || c.data() != z.data());
   const bool whole = c.extent(0) % kTile == 0 && length % kSlice == 0 && length > 0 && c.is_dense() && z.is_dense();
-  return known && apart && whole && is_hopper() && rows_aligned(a) && rows_aligned(b) && rows_aligned(c) &&
+  return known && apart && whole && hopper::is_hopper() && rows_aligned(a) && rows_aligned(b) && rows_aligned(c) &&
          rows_aligned(z) && (batch.a | batch.b | batch.c | batch.z) % 8 == 0 &&
          (options.beta == 0.0f || options.addend);
 }

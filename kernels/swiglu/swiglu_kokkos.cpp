@@ -1,25 +1,9 @@
 #include "kernels/detail/for_each.hpp"
-#include "kernels/detail/math.hpp"
+#include "kernels/swiglu/silu.hpp"
 #include "kernels/swiglu/swiglu_device.hpp"
 
 namespace mylos::kernels::device {
 namespace {
-
-// 1 / (1 + e^-x) for a result that is rounded to T. In bf16 a GPU does with the approximations of its special function unit,
-// within 1e-5: at the clock of a step that draws the card's full power, the instructions of a better one take longer than
-// memory does.
-template <class T>
-MYLOS_FUNCTION float sigmoid_for(float x) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(T) == 2) {
-    float power, inverse;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
-    return inverse;
-  }
-#endif
-  return sigmoid_f32(x);
-}
 
 template <class T>
 struct Forward {
@@ -32,7 +16,7 @@ struct Forward {
     const T* gate = gate_up + row * 2 * width + c;
     const Floats<W> g = load<W>(gate), u = load<W>(gate + width);
     Floats<W> y;
-    for (int k = 0; k < W; ++k) y.v[k] = g.v[k] * sigmoid_for<T>(g.v[k]) * u.v[k];
+    for (int k = 0; k < W; ++k) y.v[k] = gated<T>(g.v[k], u.v[k]);
     store(out + row * width + c, y);
   }
 };

@@ -1,5 +1,5 @@
-// The products of a block's four linear layers, forward and both gradients, by the provider that the model takes; on a CPU also by each other
-// one that this build has. FLOPs 2·M·N·L: kernels/matmul/matmul.hpp.
+// The products of a block's four linear layers, forward and both gradients, by the provider that the model takes; also by each other one that this build has,
+// but for the portable one on a GPU. FLOPs 2·M·N·L: kernels/matmul/matmul.hpp.
 #include "benchmarks/cases/cases.hpp"
 #include "kernels/matmul/matmul.hpp"
 
@@ -54,13 +54,15 @@ void add_products(Cases& cases, const Preset& s, DType dtype) {
   const std::pair<MatmulProvider, const char*> providers[] = {{MatmulProvider::automatic, ""},
                                                               {MatmulProvider::reference, "/reference"},
                                                               {MatmulProvider::blas, "/blas"},
-                                                              {MatmulProvider::onednn, "/onednn"}};
+                                                              {MatmulProvider::onednn, "/onednn"},
+                                                              {MatmulProvider::tiles, "/tiles"}};
   const std::int64_t T = s.tokens;
   for (const Layer& l : layers)
     for (const Pass pass : {Pass::forward, Pass::input, Pass::weight})
       for (const auto& [provider, suffix] : providers) {
         const bool named = provider != MatmulProvider::automatic;
-        if (named && (device_info().is_gpu || !k::has_provider(provider, dtype))) continue;
+        const bool slow = device_info().is_gpu && provider == MatmulProvider::reference;
+        if (named && (slow || !k::has_provider(provider, dtype))) continue;
         const std::string op = std::string("matmul_") + l.name + "_" + kPassNames[int(pass)];
         cases.push_back(
             {.name = op_name(s, op, dtype) + suffix,

@@ -1,0 +1,223 @@
+// The product of large bf16 matrices on Hopper, one kernel with the end of each tile left open: what becomes of its fp32 sums.
+//
+// Two blocks of neighbouring rows are a cluster and share the columns. Each has a tile of 128 x 256 sums; two of its warpgroups multiply, 64 rows each, and
+// one thread of the third brings operands, in slices of 64 along l, four of them under way: its own rows, and half of the columns for both blocks. Blocks stay and
+// take tile after tile, so that the next tile's operands arrive while the sums of the last are written.
+//
+//   struct End {                                                        // copied to the device
+//     __device__ int operand_row(int tile, int half) const;             // of op(B)ᵀ: where the 128 rows begin that are columns [0, 128) or [128, 256) of a tile
+//     __device__ void operator()(const float (&d)[128], int row, int tile) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
+//   };
+//   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
+//
+// kAcross: rows of the operand run along its other side, not along l. What lies outside of an operand is read as 0 and must not be written.
+// Sums are added in one order: the same bits in every run.
+#pragma once
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "kernels/detail/hopper.hpp"
+#include "kernels/matmul/tiles.hpp"
+
+namespace mylos::kernels::hopper {
+
+inline constexpr int kTileRows = 128, kTileColumns = 256, kSlice = 64, kStages = 4, kTileThreads = 384;
+inline constexpr int kRowBytes = kTileRows * kSlice * 2, kColumnBytes = kTileColumns * kSlice * 2,
+                     kStageBytes = kRowBytes + kColumnBytes;
+inline constexpr int kTileScratch = kStages * kStageBytes + 1024;  // the swizzle wants 1024 bytes of alignment
+
+struct Schedule {
+  int pairs, columns, slices;  // pairs of tiles of rows, tiles of columns, slices along l
+  detail::TileOptions options;
+};
+struct Tile {
+  int pair, column;
+};
+
+__host__ __device__ inline Tile tile_at(const Schedule& s, int index) {
+  const int most = s.options.strip, strip = index / (most * s.columns), within = index % (most * s.columns),
+            left = s.pairs - strip * most, deep = left < most ? left : most;
+  return {strip * most + within % deep, within / deep};
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Of the two warpgroups that multiply, the second waits until the first arrives.
+__device__ inline void arrive_for_waiting() { asm volatile("barrier.cta.arrive 1, 256;" ::: "memory"); }
+__device__ inline void wait_for_arrival() { asm volatile("barrier.cta.sync 1, 256;" ::: "memory"); }
+
+// A place in the ring of stages, and the parity of its phase.
+struct Turn {
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <bool kAcrossA, bool kAcrossB, class End>
+__device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const Schedule& schedule, const End& end,
+                               std::uint32_t stages, std::uint32_t full, std::uint32_t empty) {
+  const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank());
+  Turn turn;
+  for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
+    const Tile tile = tile_at(schedule, t);
+    const int row = (2 * tile.pair + rank) * kTileRows, column = end.operand_row(tile.column, rank);
+    for (int slice = 0; slice < schedule.slices; ++slice, turn.next()) {
+      const int l = slice * kSlice;
+      const std::uint32_t rows = stages + turn.stage * kStageBytes,
+                          columns = rows + kRowBytes + rank * kColumnBytes / 2, arrived = full + turn.stage * 8;
+      wait(empty + turn.stage * 8, turn.parity ^ 1);
+      arrive_and_expect(arrived, kStageBytes);
+      if constexpr (kAcrossA) {
+        fetch_box(rows, &a, row, l, arrived);
+        fetch_box(rows + kRowBytes / 2, &a, row + 64, l, arrived);
+      } else {
+        fetch_box(rows, &a, l, row, arrived);
+      }
+      if constexpr (kAcrossB) {
+        fetch_box_for(3, columns, &b, column, l, arrived);
+        fetch_box_for(3, columns + kColumnBytes / 4, &b, column + 64, l, arrived);
+      } else {
+        fetch_box_for(3, columns, &b, l, column, arrived);
+      }
+    }
+  }
+}
+
+template <bool kAcrossA, bool kAcrossB, class End>
+__device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t stages, std::uint32_t full,
+                         std::uint32_t empty) {
+  const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank()), half = int(threadIdx.x) / 128 - 1,
+            warp = int(threadIdx.x) / 32 % 4;
+  // One thread for each block of the cluster says that this warpgroup has done with a stage: both blocks brought parts of it.
+  const bool tells = threadIdx.x % 32 == 0 && warp < 2;
+  // The second warpgroup begins behind the first and stays behind: while one writes sums, the other multiplies.
+  const int lag = min(schedule.options.lag, schedule.slices - 1);
+  if (lag > 0 && half == 1) wait_for_arrival();
+  bool ahead = lag > 0 && half == 0;
+  Turn turn;
+  float d[128];
+  for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
+    int last = 0;
+    for (int slice = 0; slice < schedule.slices; ++slice, turn.next()) {
+      const std::uint32_t rows = stages + turn.stage * kStageBytes + half * (kRowBytes / 2),
+                          columns = stages + turn.stage * kStageBytes + kRowBytes;
+      wait(full + turn.stage * 8, turn.parity);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kSlice / 16; ++k)
+        multiply_add<kAcrossA, kAcrossB>(d, descriptor<kAcrossA>(rows + k * (kAcrossA ? 2048 : 32)),
+                                         descriptor<kAcrossB>(columns + k * (kAcrossB ? 2048 : 32)), slice | k);
+      end_products();
+      wait_for_products<1>();
+      if (tells && slice > 0) arrive_at(empty + last * 8, warp);
+      if (ahead && slice == lag) {
+        arrive_for_waiting();
+        ahead = false;
+      }
+      last = turn.stage;
+    }
+    wait_for_products<0>();
+    if (tells) arrive_at(empty + last * 8, warp);
+#pragma unroll
+    for (float& x : d) asm volatile("" : "+f"(x)::"memory");  // no use of a sum moves above the wait
+    const Tile tile = tile_at(schedule, t);
+    end(d, (2 * tile.pair + rank) * kTileRows + half * 64, tile.column);
+  }
+}
+
+// Four values of each of four neighbouring lanes change places as a matrix is transposed: lane q gives its k-th to lane k as the q-th.
+__device__ inline void transpose_quad(std::uint32_t (&r)[4]) {
+  const int q = int(threadIdx.x) % 4;
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2)
+#pragma unroll
+    for (int low = 0; low < 4; ++low) {
+      if (low & step) continue;
+      const bool high = q & step;
+      const std::uint32_t got = __shfl_xor_sync(0xffffffffu, high ? r[low] : r[low | step], step);
+      r[low] = high ? got : r[low];
+      r[low | step] = high ? r[low | step] : got;
+    }
+}
+
+#endif
+
+template <bool kAcrossA, bool kAcrossB, class End>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kTileThreads, 1)
+    tiles([[maybe_unused]] const __grid_constant__ CUtensorMap a,
+          [[maybe_unused]] const __grid_constant__ CUtensorMap b, [[maybe_unused]] const Schedule schedule,
+          [[maybe_unused]] const End end) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ char raw[];
+  __shared__ std::uint64_t barriers[2 * kStages];
+  const std::uint32_t stages = (shared_address(raw) + 1023) / 1024 * 1024, full = shared_address(barriers),
+                      empty = full + kStages * 8;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      init_barrier(full + s * 8, 1);
+      init_barrier(empty + s * 8, 4);  // two warpgroups of each of two blocks
+    }
+    fence_barriers();
+  }
+  synchronize_cluster();
+  if (threadIdx.x < 128) {
+    take_few_registers();
+    if (threadIdx.x == 0) bring_operands<kAcrossA, kAcrossB>(a, b, schedule, end, stages, full, empty);
+  } else {
+    take_many_registers();
+    multiply<kAcrossA, kAcrossB>(schedule, end, stages, full, empty);
+  }
+  __syncwarp();
+  synchronize_cluster();  // the other block may still bring operands here, or arrive
+#endif
+}
+
+// -- host --
+
+inline Schedule schedule_of(std::int64_t rows, std::int64_t tiles_of_columns, std::int64_t length,
+                            const detail::TileOptions& options) {
+  // A warpgroup that is further ahead than there are stages would wait for the one that waits for it.
+  check_plain(options.strip > 0 && options.lag >= 0 && options.lag < kStages,
+              "tiles: strip must be above 0, lag 0 to 3");
+  return {int((rows + 2 * kTileRows - 1) / (2 * kTileRows)), int(tiles_of_columns), int((length + kSlice - 1) / kSlice),
+          options};
+}
+
+// The boxes in which an operand is brought: 64 elements of each of `rows` rows, swizzled. `matrix` [height, width].
+CUtensorMap map_of(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width, int rows);
+// Whether an operand can be brought in boxes: rows that begin at multiples of 16 bytes.
+bool can_map(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width);
+void check_launch(cudaError_t status, const char* what);
+
+template <bool kAcrossA, bool kAcrossB, class End>
+void launch_tiles(cudaStream_t stream, const CUtensorMap& a, const CUtensorMap& b, const Schedule& schedule,
+                  const End& end) {
+  const auto kernel = tiles<kAcrossA, kAcrossB, End>;
+  static const int clusters = [&] {
+    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTileScratch),
+                 "shared memory");
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {2, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = {2, 1, 1};
+    config.blockDim = {kTileThreads, 1, 1};
+    config.dynamicSmemBytes = kTileScratch;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int most = 0;
+    check_launch(cudaOccupancyMaxActiveClusters(&most, kernel, &config), "clusters");
+    return std::max(most, 1);
+  }();
+  kernel<<<2 * std::min(clusters, schedule.pairs * schedule.columns), kTileThreads, kTileScratch, stream>>>(
+      a, b, schedule, end);
+  check_launch(cudaGetLastError(), "launch");
+}
+
+}  // namespace mylos::kernels::hopper
