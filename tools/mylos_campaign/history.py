@@ -1,12 +1,13 @@
 """What became of a campaign's rows in earlier calls, so that a run goes on where the last one ended.
 
-A row is done when it left its bundle, whole, by the same definition: its part of campaign.toml with the tokens and the rows that it names, and
-its configuration, whose hash every outcome has. A failed row stays failed, with its reason, until --retry; a skipped or refused one is
+A row is done when it left its bundle, whole, by the same definition: its part of campaign.toml with the tokens and the rows that it names, the
+path of the user's own data, and its configuration, whose hash every outcome has. A failed row stays failed, with its reason, until --retry; a skipped or refused one is
 tried again.
 """
 
 import hashlib
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -21,6 +22,8 @@ def definition(row, plan, source):
     about = {key: value for key, value in asdict(row).items() if key != "limit_s"}
     named = sorted(set(re.findall(r"\{(tokens|weights)\.([\w-]+)\}", " ".join(row.values()))))
     more = {f"{kind}.{name}": plan.tokens[name] if kind == "tokens" else definition(plan.row(name), plan, source) for kind, name in named}
+    if any("{data}" in text for text in row.values()):
+        more["data"] = os.environ.get("MYLOS_DATA", "")
     config = config_path(row, plan.folder, source) if row.config else None
     text = config.read_bytes() if config and config.is_file() else b""
     return hashlib.sha256(json.dumps([about, more], sort_keys=True).encode() + text).hexdigest()[:16]

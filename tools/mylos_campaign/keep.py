@@ -4,6 +4,7 @@ What was measured on another machine is kept so as well. Weights, logs, tokens a
 damaged or unfinished, does, too. A record that is no record of rows is refused before anything is copied.
 """
 
+import os
 import shutil
 import sys
 
@@ -21,6 +22,16 @@ def _unfit(path):
     return bundles.invalid(path)
 
 
+def _copy(path, target):
+    """Whole or not at all."""
+    temporary = target.with_name(f"{target.name}.tmp-{os.getpid()}")
+    try:
+        shutil.copyfile(path, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def keep(campaign, folder):
     """How many bundles were copied, and how many stayed behind."""
     if folder.resolve() == campaign.kept.resolve():
@@ -36,7 +47,7 @@ def keep(campaign, folder):
                 say(f"not kept: {path.name}: {why}", sys.stderr)
                 left += 1
                 continue
-            shutil.copyfile(path, campaign.kept / path.name)
+            _copy(path, campaign.kept / path.name)
             copied += 1
         outcomes.write(campaign.kept / record.name, [{key: value for key, value in o.items() if key not in LEFT_OUT} for o in rows])
     say(f"kept {copied} bundles in {campaign.kept}; `mylos campaign report {campaign.name}` puts them into its README")

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import tempfile
 
 from mylos_device.errors import PlanError
 
@@ -20,11 +21,14 @@ def make(text):
         raise PlanError(f"'{folder}' is there already; take another name")
     if not folder.resolve().parent.is_dir():
         raise PlanError(f"there is no folder '{folder.resolve().parent}' to make '{name}' in")
-    folder.mkdir()
-    for source in sorted(TEMPLATE.iterdir()):
-        target = folder / source.name.replace("NAME", name)
-        target.write_text(source.read_text(encoding="utf-8").replace(PLACE, name), encoding="utf-8")
-        target.chmod(0o755 if target.suffix == ".sh" else 0o644)
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as place:
+        made = pathlib.Path(place) / name
+        made.mkdir()
+        for source in sorted(TEMPLATE.iterdir()):
+            target = made / source.name.replace("NAME", name)
+            target.write_text(source.read_text(encoding="utf-8").replace(PLACE, name), encoding="utf-8")
+            target.chmod(0o755 if target.suffix == ".sh" else 0o644)
+        made.rename(folder)
     shown = name if folder.resolve().parent == ROOT / "campaigns" else folder
     print(f"{folder}: change campaign.toml and small.toml, then `mylos campaign run {shown} --scale cpu-smoke`")
     print("docs/campaigns.md says what each file is for")

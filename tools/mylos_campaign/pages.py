@@ -94,7 +94,7 @@ def make(check):
         else:
             check_only = check
             if not check:
-                path.write_text(readme.filled(before, made), encoding="utf-8")
+                readme.write(path, readme.filled(before, made))
         for line in found if check_only else []:
             print(f"report: '{page}', {line}", file=sys.stderr)
         bad += bool(found) and check_only

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from . import sample_interval
-from .bundle import BundleError
+from .bundle import BundleError, of_bundle
 
 CLOSE = 1e-9
 TEXTS = ("name", "component", "dtype", "check", "no_check", "skipped")
@@ -68,6 +68,7 @@ def _roofline_rates(bundle, found):
 
 
 @functools.lru_cache(maxsize=32)
+@of_bundle
 def _figures(bundle):
     found, counts = _read(bundle), []
     for case, (times, clocks, count) in zip(found, _samples(bundle, len(found))):
@@ -100,6 +101,7 @@ def _column(path, stated, computed):
     return []
 
 
+@of_bundle
 def problems(bundle):
     found, counts, rates = _figures(bundle)
     lines = [f"/cases/name has '{c['name']}' twice" for i, c in enumerate(found) if c["name"] in {other["name"] for other in found[:i]}]

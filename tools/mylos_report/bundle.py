@@ -1,5 +1,6 @@
 """Reading a bundle: every checksum is verified before a value is used."""
 
+import functools
 import hashlib
 import json
 import os
@@ -11,6 +12,24 @@ import numpy as np
 
 class BundleError(Exception):
     """What is wrong with the file, for the user."""
+
+
+ODD = (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError, ZeroDivisionError)
+
+
+def of_bundle(function):
+    """A function of a bundle, whose foreign content (a column that is not there, or is of another type or length) is a BundleError."""
+
+    @functools.wraps(function)
+    def guarded(bundle):
+        try:
+            with np.errstate(all="ignore"):  # what is no number is said by the rules
+                return function(bundle)
+        except ODD as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise BundleError(f"'{bundle.path}' lacks what its figures follow from, or has another type of it ({what})") from error
+
+    return guarded
 
 
 def _text(value):

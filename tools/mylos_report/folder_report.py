@@ -14,6 +14,7 @@ import pathlib
 import sys
 
 from . import parts, readme
+from .bundle import BundleError
 from .plots import Figure
 from .quoted import QuotedError
 from .results import Results
@@ -61,7 +62,7 @@ def rewrite(path, texts):
         raise readme.MarkerError(f"{path.name} has no place for the part '{missing[0]}'; write '<!-- mylos:table {missing[0]} -->' and '{readme.END}', each on a line, where it belongs")
     after = readme.filled(before, texts)
     if after != before:
-        path.write_text(after, encoding="utf-8")
+        readme.write(path, after)
     return after != before
 
 
@@ -107,7 +108,7 @@ def main(script, functions):
         parser.error(f"--results needs a folder that is there, and '{arguments.results}' is none")
     try:
         return _run(folder, functions, arguments)
-    except (readme.MarkerError, QuotedError, OSError, UnicodeError) as error:
+    except (readme.MarkerError, QuotedError, BundleError, OSError, UnicodeError) as error:
         _say([f"{folder.name}: {error}"])
         return 1
 
@@ -129,7 +130,7 @@ def _run(folder, functions, arguments):
             return _checked(folder.name, results, texts, check_elsewhere(path, results, text, figures))
         for figure in figures:
             figure.ensure(results.place)
-        path.write_text(text, encoding="utf-8")
+        readme.write(path, text)
         print(path.relative_to(here) if path.is_relative_to(here) else path)
         return 1 if results.problems else 0
     if arguments.check:

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from .bundle import BundleError
+from .bundle import BundleError, of_bundle
 
 CATEGORIES = ("products", "attention", "optimizer", "memory-bound", "communication", "copy, set")
 KERNEL, COPY, SET = 0, 1, 2
@@ -79,6 +79,7 @@ def _sweep(window, records, rows):
 
 
 @functools.lru_cache(maxsize=8)
+@of_bundle
 def figures(bundle):
     names, regions = (bundle.texts(f"/derived/kernels/{name}") for name in ("name", "region"))
     begin, end = (_nanoseconds(bundle, f"/samples/kernels/{name}") for name in ("begin", "end"))
@@ -109,6 +110,7 @@ def figures(bundle):
     return rows, [*sums, {"category": "idle", "calls": 0, "time": idle, "exposed": idle}], summary
 
 
+@of_bundle
 def problems(bundle):
     rows, sums, summary = figures(bundle)
     found, steps = [], bundle.table("/samples/steps")

@@ -4,8 +4,10 @@
     filled(text, parts)      # the text with parts[name] in each; what lay there before does not matter
     differences(text, parts) # a line for each part whose text is another
     text_of(path)            # a file's text; MarkerError when it is none
+    write(path, text)        # whole or not at all
 """
 
+import os
 import re
 
 BEGIN = re.compile(r"<!-- mylos:table ([a-z0-9][a-z0-9_-]*) -->\n")
@@ -21,6 +23,16 @@ def text_of(path):
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise MarkerError(f"{path.name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def write(path, text):
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _pieces(text):

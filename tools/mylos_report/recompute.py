@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from . import bench_figures, kernel_figures, run_figures, shape_figures, steady
-from .bundle import BundleError
+from .bundle import BundleError, of_bundle
 
 CLOSE = 1e-9
 ENERGY_CLOSE = 1e-6  # differences of a large counter
@@ -63,6 +63,7 @@ def _peak_problems(bundle):
     return [f"/summary/device_memory_peak is {peak:.0f}, more than the {bound:.0f} of {name}" for name, bound in bounds if peak > bound]
 
 
+@of_bundle
 def _of_run(bundle):
     found = run_figures.raw_problems(bundle)
     if found:
@@ -97,6 +98,4 @@ def disagreements(bundle):
             found = []
     except BundleError as error:
         return [str(error)]
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        found = [f"it lacks what its figures follow from, or has another type of it: {type(error).__name__} {error}"]
     return [f"'{bundle.path}': {what}" for what in found]

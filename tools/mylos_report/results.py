@@ -14,7 +14,7 @@ from mylos_device import outcomes
 from mylos_device.bundles import KEPT_BYTES
 
 from . import recompute, rows
-from .bundle import Bundle, BundleError
+from .bundle import ODD, Bundle, BundleError
 
 
 class Results:
@@ -25,7 +25,7 @@ class Results:
         self.outcomes = self._outcomes()
         self._excuse()
         self._others = self._read_others()
-        self.abouts = [*self.rows, *(rows.about(bundle) for bundle in self._others)]
+        self.abouts = [*self.rows, *self._abouts]
 
     def paths(self):
         return [path for path in sorted(self.place.glob("*.h5")) if not path.name.endswith(".weights.h5")]
@@ -34,7 +34,7 @@ class Results:
         return [bundle for bundle in self._others if bundle.attribute("/", "kind") == kind]
 
     def _read_others(self):
-        found = []
+        found, self._abouts = [], []
         for path in self.paths() if len(self.rows) < len(self.paths()) else []:
             try:
                 bundle = Bundle(path)
@@ -42,10 +42,11 @@ class Results:
                     continue
                 if not bundle.attribute("/", "complete"):
                     raise BundleError(f"'{path}' is not complete")
+                self._abouts.append(rows.about(bundle))
                 found.append(bundle)
-            except BundleError as error:
+            except (BundleError, *ODD) as error:
                 if not any(str(path) in problem for problem in self.problems + self.notes):
-                    self.problems.append(str(error))
+                    self.problems.append(str(error) if isinstance(error, BundleError) else f"'{path}' has a value of the wrong type: {error}")
         return found
 
     def _excuse(self):

@@ -15,7 +15,7 @@ import re
 import numpy as np
 
 from . import run_figures, steady
-from .bundle import Bundle, BundleError
+from .bundle import ODD, Bundle, BundleError
 
 KINDS = ("train", "peer")
 MFU = ("mfu_causal", "mfu_palm", "mfu_total", "sol")
@@ -225,7 +225,7 @@ def read(folder, call=None):
                 notes.append(f"'{path}': one step: not a row")
         except OtherKind as other:
             notes.append(str(other))
-        except (BundleError, ValueError, TypeError, AttributeError) as error:
+        except (BundleError, *ODD) as error:
             problems.append(str(error) if isinstance(error, BundleError) else f"'{path}' has a value of the wrong type: {error}")
     order = {"limit": 0, "pytorch": 1, "mylos": 2}
     rows.sort(key=lambda r: (-r["parameters"], r["sequence"], r["call"], order.get(r["system"], 3), -r["tokens_per_s"]))

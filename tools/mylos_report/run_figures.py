@@ -9,7 +9,7 @@ BundleError where samples are not there, or are such that nothing follows from t
 import numpy as np
 
 from . import sample_interval, shape_figures, steady
-from .bundle import BundleError
+from .bundle import BundleError, of_bundle
 
 POWER_CAP = 4  # of throttle_reasons
 COLUMNS = ("step", "loss", "tokens", "step_time", "data_wait", "tokens_per_s")
@@ -26,6 +26,7 @@ def steps_of(bundle):
     return steps
 
 
+@of_bundle
 def raw_problems(bundle):
     steps = steps_of(bundle)
     found = []
@@ -113,6 +114,7 @@ def _speed_of_light(bundle, devices):
     return sum(f / (peaks[d] * devices) for f, d in zip(flops, dtypes) if f > 0) or None
 
 
+@of_bundle
 def figures(bundle):
     steps = steps_of(bundle)
     count = len(steps["step"])

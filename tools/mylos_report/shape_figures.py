@@ -6,6 +6,7 @@ By the rules of src/model/parameters.cpp and src/model/flops.cpp.
 import math
 
 from . import steady
+from .bundle import of_bundle
 
 MODEL = ("dim", "layers", "heads", "kv_heads", "head_size", "ffn", "vocab")
 
@@ -56,6 +57,7 @@ def _differing(stated, expected, where):
     return found
 
 
+@of_bundle
 def plan_problems(bundle):
     """A line for each number of the plan that its configuration, or its own parts, do not give."""
     m, plan = _shape(bundle), bundle.plan()
