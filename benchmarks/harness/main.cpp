@@ -7,8 +7,13 @@
 #include <iostream>
 #include <map>
 
+#include "base/stop_signal.hpp"
+#include "base/text.hpp"
+#include "base/usage.hpp"
+#include "benchmarks/harness/google_flags.hpp"
 #include "benchmarks/harness/list.hpp"
 #include "benchmarks/harness/options.hpp"
+#include "benchmarks/harness/report_file.hpp"
 #include "benchmarks/harness/session.hpp"
 #include "measure/provenance.hpp"
 #include "measure/telemetry.hpp"
@@ -21,35 +26,26 @@ enum Status { kDone = 0, kFailed = 1, kUsage = 2 };
 
 struct CommandLine {
   std::vector<std::string> all, own, googles;
-  bool own_table = true;  // false: Google Benchmark prints in the format it was told
+  GoogleFlags google;
 };
 
 CommandLine split(int argc, char** argv) {
   CommandLine line;
   line.all.assign(argv, argv + argc);
-  line.googles = {line.all.empty() ? "mylos-bench" : line.all[0]};
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    (a.starts_with("--benchmark_") ? line.googles : line.own).push_back(a);
-    for (const char* flag : {"--benchmark_format", "--benchmark_out_format"}) {
-      if (!a.starts_with(std::string(flag) + "=")) continue;
-      const std::string value = a.substr(std::string(flag).size() + 1);
-      // Google Benchmark would print its usage and call that a success.
-      if (value != "console" && value != "json" && value != "csv")
-        throw UsageError(fmt::format("{} is '{}'; use console, json or csv", flag, value), __FILE__, __LINE__);
-    }
-    if (a.starts_with("--benchmark_format=")) line.own_table = false;
-  }
+  for (int i = 1; i < argc; ++i) (is_google_flag(argv[i]) ? line.googles : line.own).emplace_back(argv[i]);
+  line.google = google_flags(line.googles);
+  line.googles.insert(line.googles.begin(), line.all.empty() ? "mylos-bench" : line.all[0]);
   return line;
 }
 
-bool give_google(std::vector<std::string> arguments) {
+// Google Benchmark keeps the pointer to the program's name: `arguments` must outlive the last report.
+void give_google(std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (std::string& a : arguments) argv.push_back(a.data());
   argv.push_back(nullptr);
   int argc = int(arguments.size());
   benchmark::Initialize(&argc, argv.data());
-  return !benchmark::ReportUnrecognizedArguments(argc, argv.data());
+  if (argc > 1) usage_error("Google Benchmark does not take '{}'", argv[1]);
 }
 
 void describe(measure::Bundle& bundle, const std::vector<std::string>& command_line, const MeasureOptions& m,
@@ -89,6 +85,21 @@ std::int64_t pool_bytes(const Options& o) {
   return o.pool_gib > 0 ? bytes : std::min(bytes, most);
 }
 
+MeasureOptions measure_options(const Options& o) {
+  MeasureOptions m = usual_options(o.quick);
+  m.stop.budget_s = o.budget_s.value_or(m.stop.budget_s);
+  m.stop.target_width = o.target_width.value_or(m.stop.target_width);
+  m.sample_s = o.sample_s.value_or(m.sample_s);
+  if (const double most = m.stop.budget_s / double(m.stop.least_samples); o.sample_s && m.sample_s > most)
+    usage_error(
+        "--sample is {} s; at most {} s are possible, as {} samples at least must fit in the budget of {} s (--budget)",
+        m.sample_s, most, m.stop.least_samples, m.stop.budget_s);
+  if (m.sample_s > m.stop.budget_s)
+    usage_error("--budget is {} s, less than one sample of {} s; raise it, or shorten samples with --sample",
+                m.stop.budget_s, m.sample_s);
+  return m;
+}
+
 // Its first state is published before the first case: from then on an earlier file would be gone.
 void refuse_to_replace(const Options& o) {
   std::error_code error;
@@ -98,7 +109,7 @@ void refuse_to_replace(const Options& o) {
         "'{}' is not a regular file, and so is not replaced; choose another name", o.bundle);
 }
 
-int measure_all(const CommandLine& line, const Options& o) {
+int measure_all(CommandLine& line, const Options& o) {
   const Runtime runtime({.threads = o.threads});
   const DeviceInfo device = device_info();
   const Cases all = all_cases({.gpu = device.is_gpu, .quick = o.quick});
@@ -107,12 +118,10 @@ int measure_all(const CommandLine& line, const Options& o) {
     for (const std::size_t i : chosen) std::cout << all[i].name << '\n';
     return kDone;
   }
-  if (!give_google(line.googles)) return kUsage;
+  const MeasureOptions m = measure_options(o);
+  give_google(line.googles);
   refuse_to_replace(o);
-  MeasureOptions m = usual_options(o.quick);
-  m.stop.budget_s = o.budget_s.value_or(m.stop.budget_s);
-  m.stop.target_width = o.target_width.value_or(m.stop.target_width);
-  m.sample_s = o.sample_s.value_or(m.sample_s);
+  ReportFile report(line.google.out, line.google.format);
 
   measure::Bundle bundle(o.bundle.empty() ? "mylos-bench.h5" : o.bundle, measure::BundleKind::bench);
   measure::BenchRecord record(bundle, {WarmUp::kRule, Stop::kRule, kRejectRule});
@@ -135,24 +144,25 @@ int measure_all(const CommandLine& line, const Options& o) {
     if (o.copies && only_moves(*c)) copies.try_emplace(copy_name(c->work.bytes), copy_of(c->work.bytes));
   for (const auto& [name, c] : copies) session.add(c);
   for (const Case* c : list) session.add(*c);
-  if (line.own_table)
+  if (line.google.own_table)
     std::cout << device.name << ", " << device.backend << ", " << device.concurrency << " threads; "
               << (sensor ? "NVML" : why_no_sensor) << '\n'
               << products << '\n';
-  const auto reporter = session.reporter();
-  const std::size_t ran =
-      line.own_table ? benchmark::RunSpecifiedBenchmarks(reporter.get()) : benchmark::RunSpecifiedBenchmarks();
+  const auto table = line.google.own_table ? session.reporter() : nullptr;
+  benchmark::RunSpecifiedBenchmarks(table.get(), report.reporter());
   if (!o.bundle.empty()) {
     bundle.finish();
     std::cerr << "bundle " << o.bundle << '\n';
   }
-  if (ran == 0) throw UsageError("--benchmark_filter leaves none of the chosen cases", __FILE__, __LINE__);
+  report.finish();
   if (session.failures() > 0) std::cerr << "mylos-bench: " << session.failures() << " cases failed\n";
-  return session.failures() > 0 ? kFailed : kDone;
+  const bool nothing = session.without_room() == int(copies.size() + list.size());
+  if (nothing) std::cerr << "mylos-bench: none of the cases had room; raise --pool, or choose smaller ones\n";
+  return session.failures() > 0 || nothing ? kFailed : kDone;
 }
 
 int run(int argc, char** argv) {
-  const CommandLine line = split(argc, argv);
+  CommandLine line = split(argc, argv);
   const Options o = parse(line.own);
   if (o.help) {
     std::cout << kHelp;
@@ -169,13 +179,14 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace mylos::bench;
+  mylos::full_files_are_errors();
   try {
     return run(argc, argv);
-  } catch (const UsageError& e) {
-    std::cerr << "mylos-bench: " << e.what() << '\n';
+  } catch (const mylos::UsageError& e) {
+    std::cerr << "mylos-bench: " << mylos::printable(e.what()) << '\n';
     return kUsage;
   } catch (const std::exception& e) {
-    std::cerr << "mylos-bench: " << e.what() << '\n';
+    std::cerr << "mylos-bench: " << mylos::printable(e.what()) << '\n';
     return kFailed;
   }
 }

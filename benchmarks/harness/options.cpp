@@ -6,25 +6,23 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <regex>
 
+#include "base/pattern.hpp"
 #include "base/text.hpp"
 
 namespace mylos::bench {
 namespace {
 
-template <class... Args>
-[[noreturn]] void usage(fmt::format_string<Args...> message, Args&&... args) {
-  throw UsageError(fmt::format(message, std::forward<Args>(args)...), __FILE__, __LINE__);
-}
-
-double number(const std::string& flag, const std::string& text, double most) {
+double number(const std::string& flag, const std::string& text, double most, double least = 0) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value > 0) || value > most)
-    usage("{} is '{}'; it must be a number above 0 and at most {}", flag, text, most);
+  if (text.empty() || *end != '\0' || !(value > 0 && value >= least && value <= most))
+    usage_error("{} is '{}'; it must be a number {} {} and at most {}", flag, text, least > 0 ? "of at least" : "above",
+                least, most);
   return value;
 }
+
+constexpr double kLeastPoolGib = 0.001;
 
 }  // namespace
 
@@ -43,7 +41,8 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --no_rooflines       leave out the cases that the chosen ones are held against (for tools/compare)
   --products FILE      tuned matrix products, or "heuristic" (the usual file if it is there, as mylos train)
   --threads N          CPU threads (OMP_NUM_THREADS, else all cores)
-  --benchmark_...      Google Benchmark's flags: --benchmark_out=FILE --benchmark_out_format=json, --benchmark_format=json, ...
+  --benchmark_...      Google Benchmark's flags of output: out=FILE, out_format=json|console, format=json|console, color, counters_tabular,
+                       context=KEY=VALUE
 )";
 
 Options parse(const std::vector<std::string>& arguments) {
@@ -54,10 +53,10 @@ Options parse(const std::vector<std::string>& arguments) {
       {"--budget", [&](const std::string& f, const std::string& v) { o.budget_s = number(f, v, 86400); }},
       {"--target_width", [&](const std::string& f, const std::string& v) { o.target_width = number(f, v, 1); }},
       {"--sample", [&](const std::string& f, const std::string& v) { o.sample_s = number(f, v, 3600); }},
-      {"--pool", [&](const std::string& f, const std::string& v) { o.pool_gib = number(f, v, 1e6); }},
+      {"--pool", [&](const std::string& f, const std::string& v) { o.pool_gib = number(f, v, 1e6, kLeastPoolGib); }},
       {"--threads", [&](const std::string& f, const std::string& v) {
          const double n = number(f, v, 512);
-         if (n != std::floor(n)) usage("{} is '{}'; it must be a whole number", f, v);
+         if (n != std::floor(n)) usage_error("{} is '{}'; it must be a whole number", f, v);
          o.threads = int(n);
        }}};
   const std::map<std::string, bool*> plain{{"--list", &o.list},
@@ -67,9 +66,10 @@ Options parse(const std::vector<std::string>& arguments) {
                                            {"--copies", &o.copies},
                                            {"--overwrite", &o.overwrite},
                                            {"--no_rooflines", &o.no_rooflines}};
+  std::map<std::string, std::string> given;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
-    if (a.empty()) usage("an argument is empty; a pattern has at least one letter");
+    if (a.empty()) usage_error("an argument is empty; a pattern has at least one letter");
     if (a[0] != '-') {
       o.patterns.push_back(a);
       continue;
@@ -79,16 +79,18 @@ Options parse(const std::vector<std::string>& arguments) {
     if (const auto p = plain.find(a); p != plain.end()) {
       *p->second = true;
     } else if (const auto v = valued.find(flag); v != valued.end()) {
-      if (equals == std::string::npos && i + 1 == arguments.size()) usage("{} has no value", flag);
+      if (equals == std::string::npos && i + 1 == arguments.size()) usage_error("{} has no value", flag);
       const std::string value = equals == std::string::npos ? arguments[++i] : a.substr(equals + 1);
-      if (value.empty()) usage("{} has no value", flag);
+      if (value.empty()) usage_error("{} has no value", flag);
+      if (const auto [before, is_new] = given.emplace(flag, value); !is_new)
+        usage_error("{} is given twice, as '{}' and '{}'; say it once", flag, before->second, value);
       v->second(flag, value);
     } else {
       std::vector<std::string> known;
       for (const auto& [name, ignored] : valued) known.push_back(name);
       for (const auto& [name, ignored] : plain) known.push_back(name);
       const std::string near = nearest_name(flag, known);
-      usage("unknown option '{}'{} (--help lists them)", a, near.empty() ? "" : "; did you mean '" + near + "'?");
+      usage_error("unknown option '{}'{} (--help lists them)", a, near.empty() ? "" : "; did you mean '" + near + "'?");
     }
   }
   return o;
@@ -98,17 +100,13 @@ std::vector<std::size_t> select(const std::vector<std::string>& names, const std
   std::vector<bool> chosen(names.size(), patterns.empty());
   for (const std::string& pattern : patterns) {
     bool found = false;
-    try {
-      const std::regex expression(pattern);
-      for (std::size_t i = 0; i < names.size(); ++i)
-        if (std::regex_search(names[i], expression)) found = chosen[i] = true;
-    } catch (const std::regex_error& e) {
-      usage("'{}' is not a regular expression: {}", pattern, e.what());
-    }
+    const Pattern expression(pattern);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (expression.found_in(names[i])) found = chosen[i] = true;
     if (!found) {
       const std::string near = nearest_name(pattern, names);
-      usage("'{}' fits none of the {} cases{}; --list shows them", pattern, names.size(),
-            near.empty() ? "" : " (nearest: " + near + ")");
+      usage_error("'{}' fits none of the {} cases{}; --list shows them", pattern, names.size(),
+                  near.empty() ? "" : " (nearest: " + near + ")");
     }
   }
   std::vector<std::size_t> indices;

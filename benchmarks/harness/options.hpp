@@ -5,14 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 
 namespace mylos::bench {
-
-class UsageError : public Error {
- public:
-  using Error::Error;
-};
 
 struct Options {
   std::vector<std::string> patterns;  // regular expressions found in the name of a case; none: all
@@ -24,7 +19,7 @@ struct Options {
   bool list = false, quick = false, copies = false, no_rooflines = false, overwrite = false, help = false;
 };
 
-// Throws UsageError that names the argument. A flag's value is its own argument or follows '='.
+// Throws UsageError that names the argument. A flag's value is its own argument or follows '='; no such flag comes twice.
 Options parse(const std::vector<std::string>& arguments);
 extern const char* const kHelp;
 

@@ -71,7 +71,7 @@ void Session::run(const Case& c, benchmark::State& state) {
     failed = std::string("failed: ") + e.what();
   }
   if (!failed.empty() || !skipped.empty()) {
-    failures_ += failed.empty() ? 0 : 1;
+    ++(failed.empty() ? without_room_ : failures_);
     const std::string why = failed.empty() ? skipped : failed;
     record_.add(not_measured(c, why), {});
     state.SkipWithError(why.c_str());

@@ -27,6 +27,7 @@ class Session {
           measure::BenchRecord& record);
   void add(const Case& c);  // to Google Benchmark
   int failures() const { return failures_; }
+  int without_room() const { return without_room_; }
 
   static std::string header();
   std::string line(std::size_t index) const;  // of the record's cases
@@ -43,7 +44,7 @@ class Session {
   const measure::GpuSensor* sensor_;
   measure::Bundle* bundle_;  // none: nothing is published
   measure::BenchRecord& record_;
-  int failures_ = 0;
+  int failures_ = 0, without_room_ = 0;
 };
 
 }  // namespace mylos::bench

@@ -61,4 +61,6 @@ StopSignal::~StopSignal() {
 
 int StopSignal::received() { return g_received; }
 
+void full_files_are_errors() { std::signal(SIGXFSZ, SIG_IGN); }
+
 }  // namespace mylos

@@ -1,6 +1,6 @@
 // A clean stop on SIGINT, SIGTERM and SIGHUP (the terminal went away): the handler only sets a flag, the training loop looks at it between steps.
 // A second signal, a second or more later, ends the process at once (the default action), so nobody has to wait for a long step; `timeout`
-// and job schedulers send theirs twice in a moment.
+// and job schedulers send theirs twice in a moment. And what becomes of SIGXFSZ.
 #pragma once
 
 namespace mylos {
@@ -20,5 +20,8 @@ class StopSignal {
   struct Saved;
   Saved* saved_;
 };
+
+// From here on a write beyond the limit on a file's size (ulimit -f) is an error of that write, as on a full disk, and not the end of the process.
+void full_files_are_errors();
 
 }  // namespace mylos

@@ -83,27 +83,60 @@ std::string format_count(double count) {
   return fmt::format("{:.{}f}{}", value, digits, kUnits[unit]);
 }
 
+namespace {
+
+// The sign that `text` begins with, and its bytes; 0 bytes: it is not UTF-8 there.
+struct Sign {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+Sign first_sign(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xE ? 3 : lead >> 3 == 0x1E ? 4 : 0;
+  if (length == 0 || length > text.size()) return {};
+  std::uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
+  for (std::size_t k = 1; k < length; ++k) {
+    const auto byte = static_cast<unsigned char>(text[k]);
+    if (byte >> 6 != 2) return {};
+    code = code << 6 | (byte & 0x3Fu);
+  }
+  constexpr std::array<std::uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  if (code < kLeast[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
+  return {code, length};
+}
+
+// Controls of ISO 6429, separators of lines, and what turns the direction of a line around.
+bool steers(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
+         (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+}  // namespace
+
 bool is_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80         ? 1
-                               : lead >> 5 == 0x6  ? 2
-                               : lead >> 4 == 0xE  ? 3
-                               : lead >> 3 == 0x1E ? 4
-                                                   : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    std::uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + k]);
-      if (byte >> 6 != 2) return false;
-      code = code << 6 | (byte & 0x3Fu);
-    }
-    constexpr std::array<std::uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-    if (code < kLeast[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    i += length;
+  while (!text.empty()) {
+    const std::size_t bytes = first_sign(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
   }
   return true;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const Sign sign = first_sign(text);
+    const std::size_t bytes = std::max<std::size_t>(sign.bytes, 1);
+    if (sign.bytes > 0 && !steers(sign.code)) {
+      out += text.substr(0, bytes);
+    } else if (text[0] == '\n' || text[0] == '\t') {
+      out += text[0] == '\n' ? "\\n" : "\\t";
+    } else {
+      for (const char c : text.substr(0, bytes)) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(bytes);
+  }
+  return out;
 }
 
 std::string utc_now() {

@@ -25,6 +25,10 @@ std::string format_count(double count);
 
 bool is_utf8(std::string_view text);
 
+// A text that came from a file, fit for a terminal: control characters and bytes that are not UTF-8 become escapes as in C (\n, \x1b), so that
+// it is one line and steers nothing.
+std::string printable(std::string_view text);
+
 // Now, as "2026-12-01T17:45:00Z".
 std::string utc_now();
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 
 namespace mylos::checkpoint {
 
@@ -83,6 +83,8 @@ std::string run_isolated(const std::string& what, double seconds, const std::fun
     try {
       answer.push_back('+');
       answer += work();
+    } catch (const UsageError& e) {
+      answer = fmt::format("?{}", e.what());
     } catch (const std::bad_alloc&) {
       answer = fmt::format("-{} asks for more memory than reading it may take", what);
     } catch (const std::exception& e) {
@@ -127,6 +129,7 @@ std::string run_isolated(const std::string& what, double seconds, const std::fun
          WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended early");
   }
   answer.pop_back();
+  if (answer[0] == '?') throw UsageError(answer.substr(1), __FILE__, __LINE__);
   if (answer[0] == '-') throw Error(answer.substr(1), __FILE__, __LINE__);
   return answer.substr(1);
 }

@@ -1,7 +1,7 @@
 // Runs work that may crash on hostile input (libhdf5 has memory bugs) in a forked child, and hands its text back.
 //
 // A crash, an exit, a hang past `seconds` or more memory than 4 GiB become an Error that names `what`; an exception in
-// the child is thrown here with the same message. The child shares nothing it changes with the parent.
+// the child is thrown here with the same message, a UsageError as one. The child shares nothing it changes with the parent.
 #pragma once
 
 #include <functional>

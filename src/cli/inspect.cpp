@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 
 namespace mylos::cli {
@@ -14,12 +15,14 @@ int inspect(const std::string& file, bool json) {
 int validate(const std::vector<std::string>& files) {
   bool sound = true;
   for (const std::string& file : files) {
+    const std::string name = printable(file);
     bool errors = false;
     for (const measure::Finding& f : measure::validate(file)) {
-      std::cout << file << ": " << (f.error ? "error" : "warning") << ": " << f.where << ": " << f.what << '\n';
+      std::cout << name << ": " << (f.error ? "error" : "warning") << ": " << printable(f.where) << ": "
+                << printable(f.what) << '\n';
       errors |= f.error;
     }
-    if (!errors) std::cout << file << ": valid\n";
+    if (!errors) std::cout << name << ": valid\n";
     sound &= !errors;
   }
   return sound ? kDone : kFailed;

@@ -8,20 +8,22 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/stop_signal.hpp"
 #include "base/text.hpp"
+#include "base/usage.hpp"
 #include "cli/commands.hpp"
 
 namespace {
 
 using namespace mylos;
 
-// Messages are one line, whatever a library put into them.
+// Messages are one line and steer no terminal, whatever a library or a file put into them.
 int report(const std::string& message, int code) {
   std::string line = message;
   while (!line.empty() && line.back() == '\n') line.pop_back();
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::cout.flush();
-  std::cerr << "mylos: " << line << '\n';
+  std::cerr << "mylos: " << printable(line) << '\n';
   return code;
 }
 
@@ -287,8 +289,11 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mylos::full_files_are_errors();
   try {
     return run(argc, argv);
+  } catch (const mylos::UsageError& e) {
+    return report(e.what(), mylos::cli::kUsage);
   } catch (const mylos::Error& e) {
     return report(e.what(), mylos::cli::kFailed);
   } catch (const std::bad_alloc&) {

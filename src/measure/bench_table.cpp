@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "measure/bench_record_columns.hpp"
 #include "measure/bench_record_file.hpp"
 
@@ -53,15 +54,16 @@ Json bench_table(const checkpoint::Reader& file) {
 
 std::string bench_table_text(const Json& rows) {
   std::size_t width = 4;
+  const auto text_of = [](const Json& row, const char* key) { return printable(row[key].get<std::string>()); };
   for (const Json& row : rows)
-    if (row.contains("name")) width = std::max(width, row["name"].get_ref<const std::string&>().size());
+    if (row.contains("name")) width = std::max(width, text_of(row, "name").size());
   std::string out = fmt::format("\n{:<{}} {:>12} {:>8} {:>7} {:>16} {:>8}\n", "case", width, "median us", "95% +-",
                                 "samples", "rate", "of limit");
   for (const Json& row : rows) {
-    if (row.contains("damaged")) return "\nno table of cases: " + row["damaged"].get<std::string>() + "\n";
-    const std::string name = row["name"].get<std::string>();
+    if (row.contains("damaged")) return "\nno table of cases: " + text_of(row, "damaged") + "\n";
+    const std::string name = text_of(row, "name");
     if (row["median"].is_null()) {
-      const std::string why = row["skipped"].get<std::string>();
+      const std::string why = text_of(row, "skipped");
       out += fmt::format("{:<{}} {}\n", name, width, why.empty() ? "every sample was rejected" : "skipped: " + why);
       continue;
     }

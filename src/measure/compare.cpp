@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 #include "measure/statistics.hpp"
 
 namespace mylos::measure {
@@ -184,9 +184,13 @@ Verdict judge(const Change& change, double threshold) {
   return Verdict::unsure;
 }
 
+void check_threshold(double threshold) {
+  if (!(threshold > 0 && threshold <= 0.5))
+    usage_error("the threshold is {}; it must be above 0 and at most 0.5 (50 %)", threshold);
+}
+
 std::vector<Comparison> compare_cases(std::span<const ComparedCase> cases, const CompareOptions& options) {
-  check(options.threshold > 0 && options.threshold <= 0.5,
-        "the threshold is {}; it must be above 0 and at most 0.5 (50 %)", options.threshold);
+  check_threshold(options.threshold);
   std::vector<Comparison> results;
   std::vector<double> p;
   for (const ComparedCase& c : cases) {

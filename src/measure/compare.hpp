@@ -55,6 +55,8 @@ struct Comparison {
   double clock_a = kNotKnown, clock_b = kNotKnown;  // MHz, median
 };
 
+void check_threshold(double threshold);  // UsageError when it is out of range
+
 // In the order of `cases`. A verdict on time that the cycles do not share is UNSURE: FASTER and SLOWER need the cycles' interval beyond t/2 on
 // the same side; SAME at different clocks is UNSURE where cycles differ, unless the case is memory-bound. Samples without
 // a clock leave the verdict to time, and `reason` says so. Error: a threshold out of range, paired rounds that do not pair.

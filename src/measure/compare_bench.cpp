@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
-#include "base/error.hpp"
+#include "base/pattern.hpp"
 #include "base/text.hpp"
+#include "base/usage.hpp"
 #include "measure/bench_record_columns.hpp"
 #include "measure/bench_record_file.hpp"
 #include "measure/compare_detail.hpp"
@@ -69,21 +69,22 @@ std::vector<std::pair<std::string, std::string>> paired_names(const Cases& a, co
     for (const auto& [name, side, letter] : {std::tuple(x, &a, 'A'), std::tuple(y, &b, 'B')}) {
       if (side->facts.count(name)) continue;
       const std::string near = nearest_name(name, side->names);
-      fail("{} has no case '{}'{}", letter, name, near.empty() ? "" : "; did you mean '" + near + "'?");
+      usage_error("{} has no case '{}'{}", letter, name, near.empty() ? "" : "; did you mean '" + near + "'?");
     }
   }
   if (!pairs.empty()) return pairs;
-  std::regex pattern;
-  try {
-    pattern = std::regex(options.pattern);
-  } catch (const std::regex_error& e) {
-    fail("'{}' is no regular expression: {}", options.pattern, e.what());
+  const Pattern pattern(options.pattern);
+  std::size_t common = 0;
+  for (const std::string& name : a.names) {
+    if (!b.facts.count(name)) continue;
+    ++common;
+    if (pattern.found_in(name)) pairs.emplace_back(name, name);
   }
-  for (const std::string& name : a.names)
-    if (b.facts.count(name) && std::regex_search(name, pattern)) pairs.emplace_back(name, name);
-  check(!pairs.empty(), "no case {}is in both '{}' and '{}'; A has {} cases, B {}",
-        options.pattern.empty() ? "" : fmt::format("that matches '{}' ", options.pattern), options.a, options.b,
-        a.names.size(), b.names.size());
+  check(common > 0, "no case is in both '{}' and '{}'; A has {} cases, B {}", options.a, options.b, a.names.size(),
+        b.names.size());
+  if (pairs.empty())
+    usage_error("'{}' fits none of the {} cases that '{}' and '{}' have in common", options.pattern, common, options.a,
+                options.b);
   return pairs;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/pattern.hpp"
 #include "checkpoint/isolate.hpp"
 #include "measure/compare_detail.hpp"
 #include "measure/inspect.hpp"
@@ -64,6 +65,9 @@ double demand_valid(const std::string& path) {
 }  // namespace
 
 Diff diff(const DiffOptions& options) {
+  // What is wrong with the command line is said before any file is read.
+  check_threshold(options.compare.threshold);
+  const Pattern pattern(options.pattern);
   const double limit_s = demand_valid(options.a) + demand_valid(options.b);
   Diff result;
   result.json = checkpoint::run_isolated(options.a + "' or '" + options.b, limit_s, [&] { return compare(options); });

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "measure/compare_detail.hpp"
 
 namespace mylos::measure::detail {
@@ -12,14 +13,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// Texts come from files: nothing in them may steer a terminal or begin a line.
-std::string plain(const std::string& text) {
-  std::string out = text;
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return out;
-}
-std::string get(const Json& j, const char* key) { return j.contains(key) ? plain(j[key].get<std::string>()) : ""; }
+std::string get(const Json& j, const char* key) { return j.contains(key) ? printable(j[key].get<std::string>()) : ""; }
 
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.4g} s", seconds);
@@ -39,7 +33,7 @@ std::string interval(const Json& change) {
 std::string side_text(const char* letter, const Json& side) {
   const std::string commit = get(side, "commit").substr(0, 12), call = get(side, "call");
   const auto rounds = side["rounds"].get<std::int64_t>();
-  return fmt::format("{} {}{}: {}{}, {} ({}), {}{}\n", letter, plain(side["path"].get<std::string>()),
+  return fmt::format("{} {}{}: {}{}, {} ({}), {}{}\n", letter, printable(side["path"].get<std::string>()),
                      rounds == 1 ? "" : fmt::format(" ({} rounds)", rounds), commit,
                      get(side, "dirty") == "true" ? " with changes" : "", get(side, "device"), get(side, "backend"),
                      get(side, "created"), call.empty() ? "" : ", call " + call);
@@ -77,7 +71,7 @@ std::string bench_text(const Json& diff) {
   for (const auto& [key, letter] : {std::pair("only_a", 'A'), std::pair("only_b", 'B')}) {
     if (diff[key].empty()) continue;
     out += fmt::format("only in {}: {} cases, the first is {}\n", letter, diff[key].size(),
-                       plain(diff[key][0].get<std::string>()));
+                       printable(diff[key][0].get<std::string>()));
   }
   out += fmt::format("\n{} SAME, {} FASTER, {} SLOWER, {} UNSURE; SAME: the whole interval within +-{:.3g} %\n",
                      counts["SAME"], counts["FASTER"], counts["SLOWER"], counts["UNSURE"],
@@ -115,7 +109,7 @@ std::string train_text(const Json& diff) {
 
 std::string diff_text(const Json& diff) {
   std::string out = side_text("A", diff["a"]) + side_text("B", diff["b"]);
-  for (const Json& warning : diff["warnings"]) out += "warning: " + plain(warning.get<std::string>()) + "\n";
+  for (const Json& warning : diff["warnings"]) out += "warning: " + printable(warning.get<std::string>()) + "\n";
   out += diff["kind"] == "bench" ? bench_text(diff) : train_text(diff);
   out.pop_back();  // the caller ends the last line, as it does for the JSON
   return out;

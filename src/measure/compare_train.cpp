@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 #include "measure/compare_detail.hpp"
 #include "measure/mfu.hpp"
 
@@ -130,8 +130,8 @@ Json compare_configs(const Run& a, const Run& b) {
 void compare_train(const Side& a, const Side& b, const DiffOptions& options, Json& out) {
   check(a.files.size() == 1 && b.files.size() == 1,
         "runs of training are compared one with one; name two bundles, not folders");
-  check(options.pattern.empty() && options.pairs.empty() && !options.compare.paired,
-        "--case, --pair and --paired are for bench bundles; '{}' is of kind 'train'", a.path);
+  if (!options.pattern.empty() || !options.pairs.empty() || options.compare.paired)
+    usage_error("--case, --pair and --paired are for bench bundles; '{}' is of kind 'train'", a.path);
   const Run run_a = read_run(a.files[0]), run_b = read_run(b.files[0]);
   const ComparedCase c{{steady_steps(run_a, a.path)}, {steady_steps(run_b, b.path)}, a.is_gpu && b.is_gpu, false};
   out["step_time"] = to_json(compare_cases(std::span(&c, 1), options.compare)[0]);

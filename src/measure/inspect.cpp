@@ -94,18 +94,13 @@ std::string to_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// A terminal must not be steered by what a file says.
-std::string printable(const std::string& text, std::size_t most) {
-  std::string out;
-  for (const char c : text.substr(0, most)) out += c == '\n' || static_cast<unsigned char>(c) >= 32 ? c : '?';
-  if (text.size() > most) out += " ...";
-  return is_utf8(out) ? out : "(not UTF-8)";
-}
-
 std::string one_line(const std::string& text) {
-  std::string out = printable(text, 160);
-  std::replace(out.begin(), out.end(), '\n', ' ');
-  return out;
+  constexpr std::size_t kMost = 160;
+  std::string line = text.substr(0, kMost);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  // What was cut is no sign of its own.
+  while (text.size() > kMost && !line.empty() && !is_utf8(line) && is_utf8(text)) line.pop_back();
+  return printable(line) + (text.size() > kMost ? " ..." : "");
 }
 
 Json summary_of(const std::string& path) {
@@ -174,7 +169,7 @@ std::string as_text(const Json& j) {
   if (j.contains("cases")) out += bench_table_text(j["cases"]);
   if (j.contains("kernels"))
     for (const auto& [name, text] : j["kernels"].items())
-      out += fmt::format("\nkernels: {}\n{}", name, printable(to_text(text), kShownText));
+      out += fmt::format("\nkernels: {}\n{}", name, name == "table" ? to_text(text) : printable(to_text(text)) + "\n");
   out.pop_back();  // the caller ends the last line, as it does for the JSON
   return out;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "measure/op_table.hpp"
 
 namespace mylos::measure {
@@ -201,8 +202,8 @@ std::string to_text(const KernelTable& table, const KernelRecords& records, std:
   s += "\n" + head + "kernel, region\n";
   for (std::size_t i = 0; i < std::min(most, table.rows.size()); ++i) {
     const KernelRow& r = table.rows[i];
-    s += line(records.names[r.name], records.regions[r.region].label(), double(r.calls) / steps, r.time_s / steps,
-              r.exposed_s / steps, step_s);
+    s += line(printable(records.names[r.name]), printable(records.regions[r.region].label()), double(r.calls) / steps,
+              r.time_s / steps, r.exposed_s / steps, step_s);
   }
   if (table.rows.size() > most) s += fmt::format("and {} kernels more\n", table.rows.size() - most);
   return s;

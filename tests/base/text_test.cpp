@@ -63,6 +63,19 @@ TEST(Text, Utf8) {
   EXPECT_FALSE(is_utf8("\xF4\x90\x80\x80")) << "beyond U+10FFFF";
 }
 
+TEST(Text, PrintableShowsWhatWouldSteerATerminal) {
+  EXPECT_EQ(printable("ops/small, 95 % of \u00b5s \u00fc"), "ops/small, 95 % of \u00b5s \u00fc");
+  EXPECT_EQ(printable("\x1b[2Ja\nb\tc\r\x7f"), "\\x1b[2Ja\\nb\\tc\\x0d\\x7f");
+  EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3") << "bytes that are no UTF-8";
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\xc2\\x9b31m")
+      << "CSI in one sign";
+  EXPECT_EQ(printable("\u202etxt"), "\\xe2\\x80\\xaetxt") << "right to left";
+  EXPECT_EQ(printable(""), "");
+}
+
 TEST(StopSignal, SetsAFlagAndRestoresTheOldHandlers) {
   struct sigaction before = {};
   sigaction(SIGTERM, nullptr, &before);

@@ -37,8 +37,10 @@ class Program : public ::testing::Test {
     return path;
   }
   Outcome run(const std::string& arguments, const std::string& program = named("MYLOS_BENCH")) const {
-    const std::string command = "'" + program + "' " + arguments + " > " + file("output") + " 2>&1";
-    const int status = std::system(command.c_str());
+    return shell("'" + program + "' " + arguments);
+  }
+  Outcome shell(const std::string& words) const {
+    const int status = std::system(("(" + words + ") > " + file("output") + " 2>&1").c_str());
     std::ifstream in(file("output"));
     std::ostringstream text;
     text << in.rdbuf();
@@ -59,16 +61,73 @@ TEST_F(Program, ListsTheCasesThatAPatternFits) {
 }
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
-  for (const char* wrong :
-       {"no_such_case", "--bugdet=1", "--budget 0", "'('", "--benchmark_format=xml harness/null",
-        "--benchmark_no_such_flag harness/null", "--benchmark_filter=nothing harness/null --quick", "--products"}) {
+  for (const char* wrong : {"no_such_case",
+                            "--bugdet=1",
+                            "--budget 0",
+                            "'('",
+                            "--benchmark_format=xml harness/null",
+                            "--benchmark_no_such_flag harness/null",
+                            "--benchmark_no_such_flag --list",
+                            "--benchmark_filter=null harness/null",
+                            "--benchmark_repetitions=3 harness/null",
+                            "--benchmark_min_time=1 --list",
+                            "--benchmark_out --list",
+                            "--benchmark_out=a --benchmark_out=b --list",
+                            "--benchmark_out_format=json --list",
+                            "--products",
+                            "--bundle a.h5 --bundle=b.h5 --list",
+                            "--budget 1 --budget 1 --list",
+                            "--sample 2 --budget 1 harness/null",
+                            "--sample 0.3 --budget 1 harness/null",
+                            "--budget 1e-3 harness/null",
+                            "--pool 1e-9 harness/null"}) {
     const Outcome o = run(wrong);
     EXPECT_EQ(o.code, 2) << wrong << ": " << o.output;
   }
+  EXPECT_EQ(shell("BENCHMARK_FILTER=x '" + named("MYLOS_BENCH") + "' --list").code, 2);
+  EXPECT_NE(run("--benchmark_repetitions=3").output.find("tools/compare"), std::string::npos);
   EXPECT_NE(run("--bugdet=1").output.find("did you mean '--budget'"), std::string::npos);
   EXPECT_NE(run("harness/nul_l").output.find("harness/null"), std::string::npos);
   EXPECT_EQ(run("--quick harness/null --bundle /proc/no/such.h5").code, 1);
   EXPECT_EQ(run("--help").code, 0);
+}
+
+// Each of these ended std::regex by its stack, or not at all.
+TEST_F(Program, AnswersHostilePatternsAtOnce) {
+  for (const std::string& pattern :
+       {std::string("(((((a*)*)*)*)*)*$"), std::string("(a|a)*b$"), std::string("(.*)*(.*)*(.*)*zzz"),
+        std::string("((a{99}){99}){99}"), std::string(100'000, 'a'), std::string(50'000, '(')}) {
+    for (const auto& [words, program] : {std::pair("", named("MYLOS_BENCH")), std::pair("bench ", named("MYLOS"))}) {
+      const Outcome o = run(std::string(words) + "--list '" + pattern + "'", program);
+      EXPECT_TRUE(o.code == 0 || o.code == 2) << pattern.substr(0, 40) << ": " << o.code;
+      EXPECT_LT(o.output.size(), 20'000u) << "a pattern is not told in full";
+    }
+  }
+}
+
+TEST_F(Program, NothingThatFitsIsAFailure) {
+  const Outcome o =
+      run("--quick --budget 0.05 --pool 0.001 ops/small/swiglu_forward --no_rooflines --bundle " + file("n.h5"));
+  EXPECT_EQ(o.code, 1) << o.output;
+  EXPECT_NE(o.output.find("none of the cases had room; raise --pool"), std::string::npos) << o.output;
+}
+
+// A limit on the size of files is an error, and leaves nothing behind: no half bundle, no half report, no files of a case's own.
+TEST_F(Program, AFileThatMustNotGrowIsAnError) {
+  const std::string program = "'" + named("MYLOS_BENCH") + "' --quick --budget 0.05 --pool 0.1 ";
+  const std::string own = file("own");
+  fs::create_directory(own);
+  const auto limited = [&](int kib, const std::string& arguments) {
+    return shell("export TMPDIR=" + own + "; ulimit -f " + std::to_string(kib) + "; " + program + arguments);
+  };
+  // The shell's own limit is in units of 512 or 1,024 bytes; the output of a run is small enough for both.
+  const Outcome bundle = limited(32, "harness/null --bundle " + own + "/b.h5");
+  EXPECT_EQ(bundle.code, 1) << bundle.output;
+  EXPECT_NE(bundle.output.find("b.h5"), std::string::npos) << bundle.output;
+  const Outcome json = limited(1, "harness/null 'data/packing$' --no_rooflines --benchmark_out=" + own + "/b.json");
+  EXPECT_EQ(json.code, 1) << json.output;
+  EXPECT_EQ(limited(2048, "checkpoint/write").code, 1);
+  EXPECT_TRUE(fs::is_empty(own)) << fs::directory_iterator(own)->path();
 }
 
 TEST_F(Program, LeavesAValidBundleAndJson) {
@@ -83,7 +142,10 @@ TEST_F(Program, LeavesAValidBundleAndJson) {
   EXPECT_EQ(names, (std::vector<std::string>{"data/memcpy", "harness/null", "data/packing"}));
   EXPECT_GE(bundle.reals("/samples/calls/time").size(), 15u);
   std::ifstream in(file("b.json"));
-  EXPECT_EQ(nlohmann::json::parse(in).at("benchmarks").size(), 3u);
+  const nlohmann::json report = nlohmann::json::parse(in);
+  EXPECT_EQ(report.at("benchmarks").size(), 3u);
+  // Google Benchmark keeps a pointer to the program's name, which must still be there after the last case.
+  EXPECT_EQ(report.at("context").at("executable"), named("MYLOS_BENCH"));
 }
 
 TEST_F(Program, AnEarlierFileStaysUnlessToldOtherwise) {

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "benchmarks/harness/google_flags.hpp"
 #include "benchmarks/harness/options.hpp"
 #include "measure/nvml.hpp"
 
@@ -125,6 +126,9 @@ TEST(Options, WrongOnesAreNamed) {
                                                 {"--threads", "1.5"},
                                                 {"--threads", "513"},
                                                 {"--list=1"},
+                                                {"--pool", "0.0001"},
+                                                {"--bundle", "a", "--bundle", "b"},
+                                                {"--budget=1", "--budget", "2"},
                                                 {""}})
     EXPECT_THROW(parse(wrong), UsageError) << wrong.front();
   try {
@@ -132,6 +136,33 @@ TEST(Options, WrongOnesAreNamed) {
   } catch (const UsageError& e) {
     EXPECT_NE(std::string(e.what()).find("--budget"), std::string::npos) << e.what();
   }
+}
+
+TEST(GoogleFlags, OnlyThoseOfOutput) {
+  const GoogleFlags none = google_flags({});
+  EXPECT_TRUE(none.own_table);
+  EXPECT_EQ(none.out, "");
+  const GoogleFlags some =
+      google_flags({"--benchmark_out=f", "--benchmark_out_format=console", "--benchmark_format=json",
+                    "--benchmark_counters_tabular", "--benchmark_context=a=b"});
+  EXPECT_FALSE(some.own_table);
+  EXPECT_EQ(some.out, "f");
+  EXPECT_EQ(some.format, "console");
+  const auto why = [](const std::string& flag) {
+    try {
+      google_flags({flag});
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(why("--benchmark_filter=x").find("patterns"), std::string::npos);
+  EXPECT_NE(why("--benchmark_repetitions=2").find("tools/compare"), std::string::npos);
+  EXPECT_NE(why("--benchmark_min_time=2").find("--budget"), std::string::npos);
+  EXPECT_NE(why("--benchmark_formt=json").find("did you mean '--benchmark_format'"), std::string::npos);
+  EXPECT_NE(why("--benchmark_zzzzzzzzzzzzzzzzzzz").find("there are --benchmark_format"), std::string::npos);
+  EXPECT_NE(why("--benchmark_format=xml"), "");
+  EXPECT_NE(why("--benchmark_out="), "");
 }
 
 TEST(Select, FindsByPatternInOrderAndNamesWhatFitsNothing) {

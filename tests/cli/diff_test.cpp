@@ -23,16 +23,18 @@ struct Outcome {
   std::string out;  // with stderr
 };
 
-Outcome diff_of(const std::string& arguments) {
+Outcome mylos(const std::string& arguments) {
   const char* program = std::getenv("MYLOS");
   if (program == nullptr) throw std::runtime_error("MYLOS must name the program under test");
-  std::FILE* pipe = popen(("'" + std::string(program) + "' diff " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* pipe = popen(("'" + std::string(program) + "' " + arguments + " 2>&1").c_str(), "r");
   std::string out;
   char buffer[4096];
   while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
   const int status = pclose(pipe);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
 }
+
+Outcome diff_of(const std::string& arguments) { return mylos("diff " + arguments); }
 
 void write_bench(const std::string& path, std::uint64_t seed, double slowdown) {
   std::mt19937_64 random(seed);
@@ -60,6 +62,38 @@ TEST(DiffCommand, ExitCodesTextAndJson) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["cases"][1]["verdict"], "SLOWER");
 }
 
+// Patterns that std::regex did not survive; the files are not to blame.
+TEST(DiffCommand, HostilePatternsAreAnswered) {
+  const TemporaryFolder folder;
+  const std::string a = folder / "a.h5";
+  SampleBench s(a);
+  std::mt19937_64 random(1);
+  s.record.add(sample_case(std::string(5000, 'a')), noisy_samples(random, 20, 1e-3));
+  s.bundle.finish();
+  EXPECT_EQ(diff_of(a + " " + a + " --case '(((((a*)*)*)*)*)*$'").code, 0);
+  EXPECT_EQ(diff_of(a + " " + a + " --case '(a|a)*b'").code, 2);
+}
+
+// A name may come from anybody's file.
+TEST(DiffCommand, NamesSteerNoTerminal) {
+  const TemporaryFolder folder;
+  const std::string a = folder / "a.h5", b = folder / "b.h5";
+  for (const std::string& path : {a, b}) {
+    SampleBench s(path);
+    std::mt19937_64 random(1);
+    s.record.add(sample_case("ev\x1b[31mil\nname\xc2\x9b"), noisy_samples(random, 20, 1e-3));
+    s.bundle.finish();
+  }
+  for (const std::string& words : {"diff " + a + " " + b, "diff " + a + " " + b + " --pair x=y", "inspect " + a,
+                                   "validate " + a, "inspect '" + (folder / "no\x1b[31m") + "'"}) {
+    const std::string out = mylos(words).out;
+    EXPECT_EQ(out.find('\x1b'), std::string::npos) << words;
+    EXPECT_EQ(out.find('\x9b'), std::string::npos) << words;
+  }
+  EXPECT_CONTAINS(mylos("inspect " + a).out, "\nev\\x1b[31mil\\nname\\xc2\\x9b ");
+  EXPECT_CONTAINS(mylos("diff " + a + " " + b).out, "\nev\\x1b[31mil\\nname");
+}
+
 TEST(DiffCommand, ErrorsAreOneLine) {
   const TemporaryFolder folder;
   const std::string a = folder / "a.h5";
@@ -73,12 +107,15 @@ TEST(DiffCommand, ErrorsAreOneLine) {
   };
   expect(a, 2, "b is required");
   expect(a + " " + a + " --case x --pair copy=copy", 2, "--case excludes --pair");
-  expect(a + " " + a + " --threshold fast", 1, "--threshold is 'fast'; write a part like 1% or 0.01");
-  expect(a + " " + a + " --threshold 0", 1, "it must be above 0");
-  expect(a + " " + a + " --threshold 60%", 1, "it must be above 0 and at most 0.5");
-  expect(a + " " + a + " --pair copy", 1, "write CASE_OF_A=CASE_OF_B");
-  expect(a + " " + a + " --pair copy=produkt", 1, "did you mean 'product'?");
-  expect(a + " " + a + " --case '['", 1, "no regular expression");
+  expect(a + " " + a + " --threshold fast", 2, "--threshold is 'fast'; write a part like 1% or 0.01");
+  expect(a + " " + a + " --threshold 0", 2, "it must be above 0");
+  expect(a + " " + a + " --threshold 60%", 2, "it must be above 0 and at most 0.5");
+  expect(a + " " + a + " --pair copy", 2, "write CASE_OF_A=CASE_OF_B");
+  expect(a + " " + a + " --pair copy=produkt", 2, "did you mean 'product'?");
+  expect(a + " " + a + " --case '['", 2, "no regular expression");
+  expect(a + " " + a + " --case absent", 2, "'absent' fits none of the 2 cases");
+  expect(a + " " + a + " --case " + std::string(100'000, 'a'), 2, "is too long; at most 1000");
+  expect((folder / "absent.h5") + " " + a + " --case '('", 2, "no regular expression");
   expect(a + " " + a + " --paired", 1, "1 and 1 rounds do not pair");
   expect(a + " " + (folder / "absent.h5"), 1, "absent.h5");
   expect(a + " " + (folder / "nothing"), 1, "nothing");

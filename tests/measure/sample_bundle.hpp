@@ -6,10 +6,17 @@
 #include <string>
 
 #include "measure/train_record.hpp"
+#include "model/config.hpp"
 
 namespace mylos::test {
 
+// Ends in a section to which keys can be added.
+inline const std::string kSampleConfig =
+    "[model]\ndim = 64\nlayers = 2\n\n[train]\nsequence = 128\nstorage = \"bf16\"\n";
+
 struct SampleBundle {
+  const model::ModelFlops flops =
+      model::model_flops_per_token(model::resolve(model::ModelConfig{.dim = 64, .layers = 2}), 128);
   measure::Bundle bundle;
   std::optional<measure::TrainRecord> record;
 
@@ -18,13 +25,13 @@ struct SampleBundle {
     bundle.set(measure::collect_provenance({"mylos", "train", "configs/debug.toml"}));
     measure::Hardware hardware = measure::collect_hardware();
     hardware.device_name = device;
+    hardware.devices = 1;
     bundle.set(hardware);
-    bundle.set_config("[model]\ndim = 64\n");
+    bundle.set_config(kSampleConfig);
     bundle.set_plan("{\"total_bytes\": 3072}", {{"weights", 1024}, {"gradients", 2048}});
     bundle.set_flop_ledger({{"matmul/qkv", model::Phase::forward, 2, 1e12, 1e9, DType::bf16},
                             {"attention", model::Phase::backward, 2, 3e12, 1e9, DType::bf16}});
-    record.emplace(
-        bundle, measure::RunFacts{.flops = {48e9, 51e9, 54e9}, .device = device, .devices = 1, .storage = DType::bf16});
+    record.emplace(bundle, measure::RunFacts{.flops = flops, .device = device, .devices = 1, .storage = DType::bf16});
   }
 
   void steps(std::int64_t first, std::int64_t end) {
