@@ -135,4 +135,8 @@ void read_config_text(const std::string& toml, const std::string& name, const st
   bind_all(parse(toml, name), {}, sections);
 }
 
+void read_config_parts(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections) {
+  bind_known(parse(toml, name), {}, sections);
+}
+
 }  // namespace mylos

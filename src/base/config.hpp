@@ -126,6 +126,9 @@ void read_config(const std::string& path, const std::vector<std::string>& overri
 // The same from text without include, as bundles keep it; `name` stands in messages.
 void read_config_text(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections);
 
+// Some keys of such a text, for a reader that needs no others: sections and keys that nothing binds do not count.
+void read_config_parts(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections);
+
 // The resolved configuration as TOML: every key of every section; reading it back gives the same values to the bit.
 std::string write_config(const std::vector<ConfigSection>& sections);
 

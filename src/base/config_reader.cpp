@@ -246,6 +246,10 @@ void check_names(const toml::table& tree, const std::vector<ConfigSection>& sect
 
 void bind_all(const toml::table& tree, const RawValues& raw, const std::vector<ConfigSection>& sections) {
   check_names(tree, sections);
+  bind_known(tree, raw, sections);
+}
+
+void bind_known(const toml::table& tree, const RawValues& raw, const std::vector<ConfigSection>& sections) {
   for (const ConfigSection& section : sections) {
     Reader reader(section.name, tree[section.name].as_table(), raw);
     section.bind(reader);

@@ -20,5 +20,7 @@ std::string place(const toml::node& node);
 
 // Checks names, then reads every section.
 void bind_all(const toml::table& tree, const RawValues& raw, const std::vector<ConfigSection>& sections);
+// Reads every section; whatever else there is does not count.
+void bind_known(const toml::table& tree, const RawValues& raw, const std::vector<ConfigSection>& sections);
 
 }  // namespace mylos

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "measure/agree.hpp"
 #include "measure/bench_record_columns.hpp"
 
 namespace mylos::measure {
@@ -12,7 +13,6 @@ namespace {
 
 using checkpoint::Reader;
 
-constexpr double kTolerance = 1e-9;  // relative, between builds that round differently
 constexpr double kMostCalls = 9e15;  // integers that an f64 holds exactly
 
 std::vector<double> column(const Reader& file, const std::string& path, std::size_t rows) {
@@ -107,11 +107,6 @@ std::vector<Roofline> read_rooflines(const Reader& file, const BenchFile& bench)
     all.push_back({limits[i], std::size_t(cases[i])});
   }
   return all;
-}
-
-bool agree(double stored, double computed) {
-  if (std::isnan(stored) || std::isnan(computed)) return std::isnan(stored) && std::isnan(computed);
-  return std::abs(stored - computed) <= kTolerance * std::abs(computed);
 }
 
 }  // namespace

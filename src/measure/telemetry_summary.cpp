@@ -9,6 +9,8 @@
 #include "base/error.hpp"
 #include "measure/mfu.hpp"
 #include "measure/nvml.hpp"
+#include "measure/statistics.hpp"
+#include "measure/train_figures.hpp"
 
 namespace mylos::measure {
 namespace {
@@ -32,35 +34,28 @@ struct Window {
   std::int64_t samples = 0, capped = 0;
 };
 
-Window measure(const Bundle& b, int steps, int gpu, const SteadyWindow& steady) {
-  const auto ends = b.column(steps, "time"), durations = b.column(steps, "step_time"),
-             tokens = b.column(steps, "tokens");
-  const auto times = b.column(gpu, "time"), energies = b.column(gpu, "energy"), clocks = b.column(gpu, "sm_clock"),
-             reasons = b.column(gpu, "throttle_reasons");
+Window measure(const StepSeries& steps, const GpuSeries& gpu, const SteadyWindow& steady) {
+  const std::span<const double> times = gpu.time;
   Window w;
   for (std::int64_t s = steady.first; s < steady.end; ++s) {
-    const double end = ends[std::size_t(s)], begin = end - durations[std::size_t(s)];
-    const double energy = at(times, energies, end) - at(times, energies, begin);
+    const double end = steps.time[std::size_t(s)], begin = end - steps.step_time[std::size_t(s)];
+    const double energy = at(times, gpu.energy, end) - at(times, gpu.energy, begin);
     // The last steps end after the last sample: they count neither with their energy nor with their tokens.
     if (std::isfinite(energy)) {
       w.energy_j += energy;
       w.time_s += end - begin;
-      w.tokens += tokens[std::size_t(s)];
+      w.tokens += steps.tokens[std::size_t(s)];
     }
     const auto from = std::upper_bound(times.begin(), times.end(), begin),
                to = std::upper_bound(from, times.end(), end);
     for (auto i = std::size_t(from - times.begin()); i < std::size_t(to - times.begin()); ++i) {
       ++w.samples;
-      w.capped += (std::uint64_t(reasons[i]) & kReasonPowerCap) != 0;
-      if (std::isfinite(clocks[i])) w.sm_clocks.push_back(clocks[i]);
+      w.capped +=
+          std::isfinite(gpu.throttle_reasons[i]) && (std::uint64_t(gpu.throttle_reasons[i]) & kReasonPowerCap) != 0;
+      if (std::isfinite(gpu.sm_clock[i])) w.sm_clocks.push_back(gpu.sm_clock[i]);
     }
   }
   return w;
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.size() % 2 ? v[v.size() / 2] : 0.5 * (v[v.size() / 2 - 1] + v[v.size() / 2]);
 }
 
 std::string why_none(const Window& w) {
@@ -72,29 +67,47 @@ std::string why_none(const Window& w) {
 
 }  // namespace
 
-void summarize_telemetry(Bundle& b, int gpu) {
-  const std::optional<int> steps = b.find_table("samples", "steps");
-  std::string why = steps && b.rows(*steps) > 0 ? "" : "no step was recorded";
+Figures gpu_figures(const StepSeries& steps, const GpuSeries& gpu, const SteadyWindow& window) {
+  Figures f;
+  const bool no_times = !steps.time.empty() && !std::isfinite(steps.time.back());
+  std::string why = steps.time.empty() ? "no step was recorded" : no_times ? "the times of steps are not recorded" : "";
   Window w;
-  if (why.empty() && !std::isfinite(b.column(*steps, "time").back())) why = "the times of steps are not recorded";
   if (why.empty()) {
-    w = measure(b, *steps, gpu, steady_window(b.rows(*steps)));
+    w = measure(steps, gpu, window);
     why = why_none(w);
   }
-  if (why.empty())
-    b.remove_attribute("/derived", "no_energy");
-  else
-    b.set_attribute("/derived", "no_energy", why);
+  if (!why.empty()) f.attribute("/derived", "no_energy", why);
   if (w.samples >= 2) {
     if (!w.sm_clocks.empty())
-      b.set_summary("sm_clock_median", median(w.sm_clocks), {"MHz", "median SM clock over the steady window"});
-    b.set_summary("power_capped_share", double(w.capped) / double(w.samples),
-                  {"1", "part of the samples of the steady window whose clocks the power cap held down"});
+      f.figures.push_back(
+          {"/summary/sm_clock_median", median(w.sm_clocks), {"MHz", "median SM clock over the steady window"}});
+    f.figures.push_back({"/summary/power_capped_share",
+                         double(w.capped) / double(w.samples),
+                         {"1", "part of the samples of the steady window whose clocks the power cap held down"}});
   }
-  if (!why.empty()) return;
-  b.set_summary("power_mean", w.energy_j / w.time_s, {"W", "energy over time of the steady window's steps"});
-  b.set_derived("energy_per_token", w.energy_j / w.tokens,
-                {"J/token", "energy of the GPU over the tokens of the steady window's steps"});
+  if (!why.empty()) return f;
+  f.figures.push_back(
+      {"/summary/power_mean", w.energy_j / w.time_s, {"W", "energy over time of the steady window's steps"}});
+  f.figures.push_back({"/derived/energy_per_token",
+                       w.energy_j / w.tokens,
+                       {"J/token", "energy of the GPU over the tokens of the steady window's steps"}});
+  return f;
+}
+
+void summarize_telemetry(Bundle& b, int gpu) {
+  StepSeries steps;
+  if (const std::optional<int> table = b.find_table("samples", "steps")) {
+    steps.tokens = b.column(*table, "tokens");
+    steps.step_time = b.column(*table, "step_time");
+    steps.time = b.column(*table, "time");
+  }
+  b.remove_attribute("/derived", "no_energy");
+  put(b, gpu_figures(steps,
+                     {.time = b.column(gpu, "time"),
+                      .energy = b.column(gpu, "energy"),
+                      .sm_clock = b.column(gpu, "sm_clock"),
+                      .throttle_reasons = b.column(gpu, "throttle_reasons")},
+                     steady_window(std::int64_t(steps.time.size()))));
 }
 
 }  // namespace mylos::measure

@@ -9,6 +9,7 @@
 #include "measure/bench_record_file.hpp"
 #include "measure/inspect.hpp"
 #include "measure/kernel_trace_bundle.hpp"
+#include "measure/validate_train.hpp"
 
 namespace mylos::measure {
 
@@ -84,8 +85,6 @@ constexpr Rule kRules[] = {
 };
 
 constexpr const char* kKinds[] = {"train", "bench", "campaign", "profile", "plan", "peer", "checkpoint"};
-constexpr const char* kStepColumns[] = {"step",         "loss",      "grad_norm", "learning_rate", "tokens",
-                                        "valid_tokens", "step_time", "data_wait", "tokens_per_s"};
 
 bool applies(const Rule& rule, const std::string& kind) {
   const std::string all = std::string(" ") + rule.kinds + " ";
@@ -110,20 +109,16 @@ class Check {
     for (const char* table :
          {"/cases", "/derived/cases", "/derived/rooflines", "/derived/kernels", "/derived/categories"})
       if (file_.has_group(table)) guarded(table, [&] { equal_lengths(table); });
-    if (kind == "bench") {
-      const std::vector<Finding> more = bench_findings(file_);
-      findings_.insert(findings_.end(), more.begin(), more.end());
-    }
-    if (kind == "profile" && has_kernels(file_)) {
-      const std::vector<Finding> more = kernel_findings(file_);
-      findings_.insert(findings_.end(), more.begin(), more.end());
-    }
-    if (kind == "train" || kind == "peer") guarded("/samples/steps", [&] { steps(); });
+    if (kind == "bench") add(bench_findings(file_));
+    if (kind == "profile" && has_kernels(file_)) add(kernel_findings(file_));
+    if (kind == "train" || kind == "peer")
+      guarded("/samples/steps", [&] { add(train_findings(file_, kind, text("/", "status"))); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
     return std::move(findings_);
   }
 
  private:
+  void add(const std::vector<Finding>& more) { findings_.insert(findings_.end(), more.begin(), more.end()); }
   void error(const std::string& where, const std::string& what) { findings_.push_back({true, where, what}); }
   void warning(const std::string& where, const std::string& what) { findings_.push_back({false, where, what}); }
 
@@ -226,23 +221,6 @@ class Check {
         error(table + "/" + name, fmt::format("has {} rows, '{}' of the same table {}", info.shape[0], first, length));
       }
     }
-  }
-
-  void steps() {
-    for (const char* column : kStepColumns)
-      if (!file_.has_dataset(std::string("/samples/steps/") + column))
-        error(std::string("/samples/steps/") + column, "dataset is missing");
-    if (!file_.has_dataset("/samples/steps/step")) return;
-    const std::vector<double> numbers = file_.reals("/samples/steps/step");
-    for (std::size_t i = 1; i < numbers.size(); ++i) {
-      if (numbers[i] > numbers[i - 1]) continue;
-      error("/samples/steps/step",
-            fmt::format("row {} is step {}, after step {}: steps must rise", i, numbers[i], numbers[i - 1]));
-      break;
-    }
-    if (numbers.empty()) warning("/samples/steps", "no step was recorded");
-    if (!numbers.empty() && !file_.has_dataset("/summary/tokens_per_s"))
-      error("/summary/tokens_per_s", "dataset is missing");
   }
 
   void parsable(const char* name) {

@@ -45,7 +45,7 @@ TEST(Bundle, HoldsWhatWasPutIn) {
   EXPECT_TRUE(std::get<bool>(root.at("complete")));
   EXPECT_EQ(r.reals("/samples/steps/loss").size(), 23u);
   EXPECT_EQ(r.reals("/samples/steps/loss")[3], 2.5);
-  EXPECT_EQ(r.text("/config/toml"), "[model]\ndim = 64\n");
+  EXPECT_EQ(r.text("/config/toml"), test::kSampleConfig);
   EXPECT_EQ(r.texts("/plan/memory/category"), (std::vector<std::string>{"weights", "gradients"}));
   EXPECT_EQ(r.texts("/provenance/command_line"), (std::vector<std::string>{"mylos", "train", "configs/debug.toml"}));
   EXPECT_EQ(r.texts("/plan/flop_ledger/phase"), (std::vector<std::string>{"forward", "backward"}));
@@ -55,8 +55,8 @@ TEST(Bundle, HoldsWhatWasPutIn) {
   EXPECT_DOUBLE_EQ(r.real("/summary/tokens_per_s_median_low"), 8192);
   EXPECT_DOUBLE_EQ(r.real("/summary/data_wait_fraction"), 0.1);
   EXPECT_EQ(r.real("/summary/validation_loss_last"), 3.25);
-  EXPECT_DOUBLE_EQ(r.real("/derived/mfu_causal"), 48e9 * 8192 / 989.4e12);
-  EXPECT_DOUBLE_EQ(r.real("/derived/mfu_total"), 54e9 * 8192 / 989.4e12);
+  EXPECT_DOUBLE_EQ(r.real("/derived/mfu_causal"), s.flops.causal * 8192 / 989.4e12);
+  EXPECT_DOUBLE_EQ(r.real("/derived/mfu_total"), s.flops.total * 8192 / 989.4e12);
   EXPECT_DOUBLE_EQ(r.real("/derived/sol"), 4e12 / 989.4e12 / 0.5);
 }
 

@@ -53,7 +53,7 @@ TEST(Inspect, JsonAndTextTellTheSame) {
   EXPECT_EQ(j["datasets"]["/samples/steps/loss"]["units"], "nat/token");
   EXPECT_EQ(j["datasets"]["/summary/tokens_per_s"]["value"], 8192.0);
   EXPECT_TRUE(j["datasets"]["/summary/validation_bits_per_byte_last"]["value"].is_null());  // NaN
-  EXPECT_EQ(j["datasets"]["/config/toml"]["value"], "[model]\ndim = 64\n");
+  EXPECT_EQ(j["datasets"]["/config/toml"]["value"], test::kSampleConfig);
   EXPECT_EQ(j["groups"]["/hardware"]["device"], "NVIDIA H200");
   const std::string text = inspect_text(path);
   EXPECT_CONTAINS(text, "mylos-bundle");

@@ -105,6 +105,7 @@ TEST(Telemetry, SamplesIntoTheBundle) {
   SampleBundle s(folder / "run.h5");
   Telemetry telemetry(fake(), "0000:1b:00.0", 0.002);
   Hardware hardware = collect_hardware();
+  hardware.device_name = "NVIDIA H200";
   telemetry.describe(hardware);
   s.bundle.set(hardware);
   telemetry.attach(s.bundle);
