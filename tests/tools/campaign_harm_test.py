@@ -180,6 +180,14 @@ class Harm(unittest.TestCase):
             self.assertIn(why, errors)
             self.assertLess(time.monotonic() - start, 10)
 
+    def test_a_pattern_that_takes_for_ever_is_one_line(self):
+        self.write(ROWS.replace('"fine"', f'"{"a" * 60}-b"'))
+        for arguments, why in ((("--only", "(a*)*c$"), "takes longer than 5 s"), (("--only", "((a|aa)+)+$"), "takes longer"), (("--only", "a" * 2000), "2000 characters"),
+                               (("--only", "(" * 900), "no regular expression")):  # fmt: skip
+            status, _, errors = self.run_it(*arguments)
+            self.assertEqual((status, len(errors.splitlines())), (2, 1), errors)
+            self.assertIn(why, errors)
+
     def test_odd_records_are_one_line(self):
         self.out.mkdir()
         record = self.out / "20261202T000000Z-abcd.rows.json"

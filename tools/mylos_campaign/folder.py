@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mylos_device import plan
 from mylos_device.errors import PlanError
+from mylos_device.progress import plain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAME = r"[a-z][a-z0-9_]{0,59}"
@@ -47,18 +48,12 @@ def find(text):
                 return Campaign(folder.resolve())
     except (OSError, ValueError):
         pass  # no path at all: too long, or with a NUL
-    shown = shortened(text)
+    shown = plain(text, 100)
     names = [folder.name for folder in campaigns()]
     near = difflib.get_close_matches(shown, names, 1)
     new = f"; `mylos campaign new {shown}` makes one" if re.fullmatch(NAME, text) else ""
     hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}{new}"
     raise PlanError(f"there is no campaign '{shown}' (a folder of campaigns/, or a path, with campaign.toml); {hint}")
-
-
-def shortened(text, most=100):
-    """A name or path as one line of a message."""
-    shown = "".join(c if c.isprintable() else "?" for c in text)
-    return shown if len(shown) <= most else f"{shown[:most]}..."
 
 
 def environment():

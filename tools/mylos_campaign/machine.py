@@ -27,7 +27,7 @@ class Machine:
 
 def _output(command, environment=None):
     try:
-        return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace", env=environment, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
 

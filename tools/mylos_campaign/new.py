@@ -5,8 +5,9 @@ import re
 import tempfile
 
 from mylos_device.errors import PlanError
+from mylos_device.progress import plain
 
-from .folder import NAME, ROOT, shortened
+from .folder import NAME, ROOT
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "template"
 PLACE = "@NAME@"
@@ -16,7 +17,7 @@ def make(text):
     folder = pathlib.Path(text) if "/" in text else ROOT / "campaigns" / text
     name = folder.name
     if not re.fullmatch(NAME, name):
-        raise PlanError(f"'{shortened(text)}' ends in no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
+        raise PlanError(f"'{plain(text, 100)}' ends in no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
     if folder.exists():
         raise PlanError(f"'{folder}' is there already; take another name")
     if not folder.resolve().parent.is_dir():

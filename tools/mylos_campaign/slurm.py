@@ -5,6 +5,7 @@ with the environment.
 """
 
 import math
+import re
 import shlex
 import subprocess
 
@@ -20,15 +21,16 @@ def script(campaign, plan, arguments, budget_s):
     a_node = math.ceil(gpus / nodes)
     seconds = START_S + (budget_s or sum(row.limit_s for row in plan.rows))
     minutes = math.ceil(seconds / 60)
+    job = "mylos-" + re.sub(r"[^A-Za-z0-9_.-]", "_", campaign.name)
     # `set -e` would end the job at srun's first failure, whose reason the outcomes keep.
     lines = [
         "#!/bin/bash",
-        f"#SBATCH --job-name=mylos-{campaign.name}",
+        f"#SBATCH --job-name={job}",
         f"#SBATCH --nodes={nodes}",
         f"#SBATCH --ntasks-per-node={max(a_node, 1)}",
         *([f"#SBATCH --gpus-per-node={a_node}"] if gpus else []),
         f"#SBATCH --time={minutes // 60:02d}:{minutes % 60:02d}:00",
-        f"#SBATCH --output=mylos-{campaign.name}-%j.log",
+        f"#SBATCH --output={job}-%j.log",
         "set -u",
         f"# {len(plan.rows)} rows: {', '.join(row.name for row in plan.rows[:8])}{', ...' if len(plan.rows) > 8 else ''}",
         f"exec python3 {shlex.quote(str(ROOT / 'tools/campaign'))} run {shlex.join([str(campaign.folder), *arguments])}",

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 from .errors import PlanError
+from .progress import plain
 
 STATUSES = ("ok", "failed", "refused", "skipped")
 NAMES = {"row": r"[A-Za-z0-9][A-Za-z0-9_-]{0,109}", "call": r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"}
@@ -55,7 +56,7 @@ def read(path: Path) -> list:
     for number, outcome in enumerate(outcomes, 1):
         if wrong := _wrong(outcome):
             raise OutcomesError(f"'{path}' is no record of rows: entry {number}: {wrong}")
-    return [{"reason": "", "seconds": 0, **outcome} for outcome in outcomes]
+    return [{"seconds": 0, **outcome, "reason": plain(outcome.get("reason", ""), 1000)} for outcome in outcomes]
 
 
 def write(path: Path, outcomes: list) -> None:

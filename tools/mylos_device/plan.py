@@ -45,7 +45,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import sweep
+from . import matching, sweep
 from .errors import PlanError
 
 
@@ -174,10 +174,7 @@ def _scale(name, entry, path):
     odd = sorted(set(entry) - {"rows", "budget_s"}) if isinstance(entry, dict) else []
     if odd or not isinstance(rows, str):
         raise PlanError(f"{path}: scale {name!r} is {entry!r}; it needs rows, a regular expression on names, and may have budget_s")
-    try:
-        re.compile(rows)
-    except re.error as error:
-        raise PlanError(f"{path}: scale {name!r} has rows = {rows!r}, which is no regular expression: {error}") from error
+    matching.compiled(rows, f"{path}: scale {name!r} has rows, which")
     return Scale(rows, _limit(entry["budget_s"], path, f"scale '{name}'", "budget_s") if "budget_s" in entry else 0)
 
 
@@ -224,10 +221,7 @@ def _read(path):
 
 def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Plan:
     """Every key and type is checked before a row runs; `peers` is the folder of the programs that rows may name."""
-    try:
-        pattern = re.compile(only)
-    except re.error as error:
-        raise PlanError(f"--only {only!r} is no regular expression: {error}") from error
+    pattern = matching.compiled(only, "--only")
     toml, row_entries, token_entries, scale_entries = _read(path)
     if not row_entries:
         raise PlanError(f"{path} has no row; each begins with [[row]]")
@@ -245,7 +239,10 @@ def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Pl
         seen.add(row.name)
     if scale and scale not in scales:
         raise PlanError(f"{path}: there is no scale '{scale}'; scales: {', '.join(scales) or 'none'}")
-    chosen = [row for row in rows if pattern.search(row.name) and (not scale or re.search(scales[scale].rows, row.name))]
+    with matching.limited(f"--only {only!r}"):
+        chosen = [row for row in rows if pattern.search(row.name)]
+    with matching.limited(f"{path}: scale {scale!r}"):
+        chosen = [row for row in chosen if not scale or re.search(scales[scale].rows, row.name)]
     if not chosen:
         names = ", ".join(row.name for row in rows[:30]) + (f" and {len(rows) - 30} more" if len(rows) > 30 else "")
         raise PlanError(f"{path}: no row matches {only!r}{f' in scale {scale!r}' if scale else ''}; rows: {names}")

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .progress import plain
+
 PR_SET_PDEATHSIG = 1  # sys/prctl.h
 
 
 def last_words(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][-300:] if lines else "it printed nothing"
+    return plain(lines[-1][-300:]) if lines else "it printed nothing"
 
 
 def dies_with_parent():

@@ -24,6 +24,12 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+def plain(text: str, most: int = 300) -> str:
+    """One line of a message from what others have written: a log, a record, an argument."""
+    shown = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    return shown if len(shown) <= most else f"{shown[:most]}..."
+
+
 def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -34,7 +40,7 @@ def last_line(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 400))
         lines = file.read().decode("utf-8", "replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return plain(next((line for line in reversed(lines) if line.strip()), ""))
 
 
 class Progress:
