@@ -77,6 +77,11 @@ __device__ inline void fetch_box_for(std::uint16_t blocks, std::uint32_t to, con
       : "memory");
 }
 
+// To the L2 cache only, for what will be read soon.
+__device__ inline void prefetch_box(const CUtensorMap* map, int x, int y) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
+}
+
 // -- products: D [64, 256] (+)= A · B of 16 along l, by the 128 threads of a warpgroup; both operands in shared memory in the 128-byte swizzle --
 // Thread t has in d[4 j + 2 i + e] the element of row 16 (t / 32) + t % 32 / 4 + 8 i and column 8 j + 2 (t % 4) + e.
 

@@ -19,17 +19,19 @@ struct Gated {
   __device__ int operand_row(int tile, int half) const { return tile * kColumns + half * width; }
   __device__ void operator()(const float (&d)[128], int first, int tile) const {
     constexpr int kUp = 64;
-    const int thread = int(threadIdx.x) % 128, q = thread % 4, top = first + thread / 32 * 16 + thread % 32 / 4;
+    const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
+              left = tile * kColumns + piece_column();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = top + 8 * i;
+      bf16* const both = gate_up + std::int64_t(row) * 2 * width + left;
+      bf16* const product = out + std::int64_t(row) * width + left;
 #pragma unroll
-      for (int g = 0; g < kColumns / 32; ++g) {
-        const int column = tile * kColumns + 32 * g + 8 * q;
-        std::uint32_t gates[4], ups[4], products[4];
+      for (int g = 0; g < kColumns / kPiece; ++g) {
+        std::uint32_t gates[2], ups[2], products[2];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float* sum = d + 16 * g + 4 * k + 2 * i;
+        for (int k = 0; k < 2; ++k) {
+          const float* sum = d + 8 * g + 4 * k + 2 * i;
           const Words<2, bf16> gate = to_words<bf16>(Floats<2>{{sum[0], sum[1]}}),
                                up = to_words<bf16>(Floats<2>{{sum[kUp], sum[kUp + 1]}});
           const Floats<2> a = to_floats(gate), b = to_floats(up);
@@ -37,14 +39,13 @@ struct Gated {
           ups[k] = up.v[0];
           products[k] = to_words<bf16>(Floats<2>{{gated<bf16>(a.v[0], b.v[0]), gated<bf16>(a.v[1], b.v[1])}}).v[0];
         }
-        transpose_quad(gates);
-        transpose_quad(ups);
-        transpose_quad(products);
-        if (row < rows && column < width) {
-          bf16* const both = gate_up + std::int64_t(row) * 2 * width + column;
-          store_raw(reinterpret_cast<std::uint32_t*>(both), gates);
-          store_raw(reinterpret_cast<std::uint32_t*>(both + width), ups);
-          store_raw(reinterpret_cast<std::uint32_t*>(out + std::int64_t(row) * width + column), products);
+        exchange(gates);
+        exchange(ups);
+        exchange(products);
+        if (row < rows && left + kPiece * g < width) {
+          store_raw(reinterpret_cast<std::uint32_t*>(both + kPiece * g), gates);
+          store_raw(reinterpret_cast<std::uint32_t*>(both + kPiece * g + width), ups);
+          store_raw(reinterpret_cast<std::uint32_t*>(product + kPiece * g), products);
         }
       }
     }

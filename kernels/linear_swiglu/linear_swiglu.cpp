@@ -8,47 +8,78 @@
 namespace mylos::kernels {
 namespace {
 
-constexpr const char* kOp = "linear_swiglu_forward";
+void expect_matrix(const char* op, const char* name, const Tensor& t, DType dtype,
+                   std::initializer_list<std::int64_t> shape) {
+  expect(op, name, t, dtype, shape);
+  expect_dense(op, name, t);
+}
 
-void expect_operands(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out) {
-  expect_float(kOp, "out", out);
-  expect_shape(kOp, "out", out, {-1, -1});
-  const std::int64_t T = out.extent(0), F = out.extent(1);
-  expect(kOp, "gate_up", gate_up, out.dtype(), {T, 2 * F});
-  expect_shape(kOp, "x", x, {T, -1});
-  expect(kOp, "x", x, out.dtype(), {T, x.extent(1)});
-  expect(kOp, "w", w, out.dtype(), {2 * F, x.extent(1)});
-  for (const auto& [name, t] : {std::pair{"out", out}, {"gate_up", gate_up}, {"x", x}, {"w", w}})
-    expect_dense(kOp, name, t);
+// What a layer of D and F takes: rows of `t` [T, D] and the two halves beside them.
+void expect_layer(const char* op, const char* name, const Tensor& t, const Tensor& gate_up) {
+  expect_float(op, name, t);
+  expect_shape(op, name, t, {-1, -1});
+  expect_dense(op, name, t);
+  expect_shape(op, "gate_up", gate_up, {t.extent(0), -1});
+  check(gate_up.extent(1) % 2 == 0, "{}: gate_up is {}; its rows have two halves, gate and up", op, gate_up.describe());
+  expect_matrix(op, "gate_up", gate_up, t.dtype(), {t.extent(0), gate_up.extent(1)});
+}
+
+void expect_fusible(bool fits, const char* op, const Tensor& a, const Tensor& w) {
+  check(fits,
+        "{}: nothing fuses {} and w {} here: it needs a build with CUDA for Hopper, such a device, bf16, and D and F "
+        "that are multiples of 8; "
+        "use `apart`",
+        op, a.describe(), w.describe());
 }
 
 }  // namespace
 
-bool can_fuse_swiglu([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& w,
-                     [[maybe_unused]] const Tensor& gate_up, [[maybe_unused]] const Tensor& out) {
 #if defined(MYLOS_TILES)
+bool can_fuse_swiglu(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out) {
   return device::gated_tiles_take(x, w, gate_up, out);
-#else
-  return false;
-#endif
 }
+bool can_fuse_swiglu_backward(const Tensor& dy, const Tensor& w, const Tensor& gate_up, const Tensor& dgate_up) {
+  return device::gradient_tiles_take(dy, w, gate_up, dgate_up);
+}
+#else
+bool can_fuse_swiglu(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
+bool can_fuse_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
+#endif
 
 void linear_swiglu_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace,
                            const Tensor& gate_up, const Tensor& out, LinearSwiglu how) {
-  expect_operands(x, w, gate_up, out);
-  if (how == LinearSwiglu::fused) {
-    check(can_fuse_swiglu(x, w, gate_up, out),
-          "{}: nothing fuses x {} and w {} here: it needs a build with CUDA for Hopper, such a device, bf16, and D and "
-          "F that are multiples of 8; "
-          "use `apart`",
-          kOp, x.describe(), w.describe());
-#if defined(MYLOS_TILES)
-    if (out.extent(0) > 0) device::gated_tiles(stream, x, w, gate_up, out);
-#endif
+  constexpr const char* kOp = "linear_swiglu_forward";
+  expect_layer(kOp, "x", x, gate_up);
+  expect_matrix(kOp, "w", w, x.dtype(), {gate_up.extent(1), x.extent(1)});
+  expect_matrix(kOp, "out", out, x.dtype(), {x.extent(0), gate_up.extent(1) / 2});
+  if (how == LinearSwiglu::apart) {
+    linear_forward(stream, x, w, workspace, gate_up);
+    swiglu_forward(stream, gate_up, out);
     return;
   }
-  linear_forward(stream, x, w, workspace, gate_up);
-  swiglu_forward(stream, gate_up, out);
+  expect_fusible(can_fuse_swiglu(x, w, gate_up, out), kOp, x, w);
+#if defined(MYLOS_TILES)
+  device::gated_tiles(stream, x, w, gate_up, out);
+#endif
+}
+
+void linear_swiglu_backward(const Stream& stream, const Tensor& dy, const Tensor& w, const Tensor& gate_up,
+                            const Tensor& workspace, const Tensor& dout, const Tensor& dgate_up, LinearSwiglu how) {
+  constexpr const char* kOp = "linear_swiglu_backward";
+  expect_layer(kOp, "dy", dy, gate_up);
+  const std::int64_t T = dy.extent(0), F = gate_up.extent(1) / 2;
+  expect_matrix(kOp, "w", w, dy.dtype(), {dy.extent(1), F});
+  expect_matrix(kOp, "dgate_up", dgate_up, dy.dtype(), {T, 2 * F});
+  if (how == LinearSwiglu::apart) {
+    expect_matrix(kOp, "dout", dout, dy.dtype(), {T, F});
+    linear_backward_input(stream, dy, w, false, workspace, dout);
+    swiglu_backward(stream, gate_up, dout, dgate_up);
+    return;
+  }
+  expect_fusible(can_fuse_swiglu_backward(dy, w, gate_up, dgate_up), kOp, dy, w);
+#if defined(MYLOS_TILES)
+  device::gradient_tiles(stream, dy, w, gate_up, dgate_up);
+#endif
 }
 
 }  // namespace mylos::kernels

@@ -1,10 +1,13 @@
-// The first half of a feed-forward layer in one op: gate and up projections, and SwiGLU of them.
+// SwiGLU with the product before it, each way, in one op: what a feed-forward layer spends on passes over memory, a product's end can do.
 //
-//   gate_up [T, 2F] = x [T, D] · wᵀ with w [2F, D]: rows [:F] of w are the gate's, [F:] up's;
-//   out [T, F] = silu(gate) · up, of gate and up as gate_up has them (rounded to its dtype): the same as linear_forward and swiglu_forward.
-// `apart` is these two; `fused` a product of our own for Hopper (bf16; D and F multiples of 8) that computes a tile of both projections together and writes all
-// three from its sums, so that nothing is read again. The model takes them apart: what fusing brings to a step has not been measured.
-// FLOPs 4·T·D·F; bytes beside the product's own: apart 3·T·F·size, fused T·F·size.
+//   forward    gate_up [T, 2F] = x [T, D] · wᵀ with w [2F, D]: rows [:F] of w are the gate's, [F:] up's;
+//              out [T, F] = silu(gate) · up, of gate and up as gate_up has them (rounded to its dtype)
+//   backward   dout [T, F] = dy [T, D] · w with w [D, F], the down projection's; dgate_up [T, 2F] = the gradient of gate_up (which may be dgate_up itself) for dout
+//
+// `apart` is linear_forward and swiglu_forward, linear_backward_input and swiglu_backward. `fused` is a product of our own for Hopper (bf16; D and F multiples of 8) that
+// goes on from its sums, rounded as they would have been stored: the same bits but for the order of those sums. dout is not written then, and may be none.
+// The model takes them apart: what fusing brings to a step has not been measured.
+// FLOPs 4·T·D·F forward, 2·T·D·F backward; bytes beside the product's own: apart 3·T·F·size and 5·T·F·size, fused T·F·size and 3·T·F·size.
 #pragma once
 
 #include "tensor/runtime.hpp"
@@ -15,8 +18,11 @@ enum class LinearSwiglu { apart, fused };
 
 // Whether `fused` takes these shapes on this device.
 bool can_fuse_swiglu(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out);
+bool can_fuse_swiglu_backward(const Tensor& dy, const Tensor& w, const Tensor& gate_up, const Tensor& dgate_up);
 // workspace: matmul_workspace() bytes.
 void linear_swiglu_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace,
                            const Tensor& gate_up, const Tensor& out, LinearSwiglu how);
+void linear_swiglu_backward(const Stream& stream, const Tensor& dy, const Tensor& w, const Tensor& gate_up,
+                            const Tensor& workspace, const Tensor& dout, const Tensor& dgate_up, LinearSwiglu how);
 
 }  // namespace mylos::kernels

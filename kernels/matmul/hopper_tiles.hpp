@@ -7,6 +7,7 @@
 //   struct End {                                                        // copied to the device
 //     __device__ int operand_row(int tile, int half) const;             // of op(B)ᵀ: where the 128 rows begin that are columns [0, 128) or [128, 256) of a tile
 //     __device__ void operator()(const float (&d)[128], int row, int tile) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
+//     __device__ void bring_ahead(int row, int tile, int part) const;   // may be missing: starts part 0 to 7 of what the end of a tile will read
 //   };
 //   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
 //
@@ -71,6 +72,8 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
       const int l = slice * kSlice;
       const std::uint32_t rows = stages + turn.stage * kStageBytes,
                           columns = rows + kRowBytes + rank * kColumnBytes / 2, arrived = full + turn.stage * 8;
+      if constexpr (requires { end.bring_ahead(row, tile.column, 0); })
+        if (slice >= schedule.slices - 8) end.bring_ahead(row, tile.column, slice - (schedule.slices - 8));
       wait(empty + turn.stage * 8, turn.parity ^ 1);
       arrive_and_expect(arrived, kStageBytes);
       if constexpr (kAcrossA) {
@@ -131,20 +134,16 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   }
 }
 
-// Four values of each of four neighbouring lanes change places as a matrix is transposed: lane q gives its k-th to lane k as the q-th.
-__device__ inline void transpose_quad(std::uint32_t (&r)[4]) {
-  const int q = int(threadIdx.x) % 4;
-#pragma unroll
-  for (int step = 1; step <= 2; step *= 2)
-#pragma unroll
-    for (int low = 0; low < 4; ++low) {
-      if (low & step) continue;
-      const bool high = q & step;
-      const std::uint32_t got = __shfl_xor_sync(0xffffffffu, high ? r[low] : r[low | step], step);
-      r[low] = high ? got : r[low];
-      r[low | step] = high ? r[low | step] : got;
-    }
+// Two words of each of two neighbouring lanes change places as a matrix is transposed. With words of columns 8 j and 8 j + 8 of a row of sums, two bf16 each, a lane has
+// 8 bytes of that row then, from column 8 j + piece_column() on, and four lanes have the 32 bytes from 8 j on, which memory wants. It is its own inverse.
+__device__ inline void exchange(std::uint32_t (&words)[2]) {
+  const bool odd = threadIdx.x % 2;
+  const std::uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? words[0] : words[1], 1);
+  words[0] = odd ? got : words[0];
+  words[1] = odd ? words[1] : got;
 }
+__device__ inline int piece_column() { return int(threadIdx.x) % 2 * 8 + int(threadIdx.x) % 4 / 2 * 4; }
+inline constexpr int kPiece = 16;  // columns
 
 #endif
 
@@ -152,7 +151,7 @@ template <bool kAcrossA, bool kAcrossB, class End>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kTileThreads, 1)
     tiles([[maybe_unused]] const __grid_constant__ CUtensorMap a,
           [[maybe_unused]] const __grid_constant__ CUtensorMap b, [[maybe_unused]] const Schedule schedule,
-          [[maybe_unused]] const End end) {
+          [[maybe_unused]] const __grid_constant__ End end) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char raw[];
   __shared__ std::uint64_t barriers[2 * kStages];

@@ -7,7 +7,7 @@
 namespace mylos::kernels::hopper {
 namespace {
 
-// C = alpha · sums + beta · Z in bf16. A lane writes, and reads of Z, 16 bytes of a row: four lanes have 32 columns between them.
+// C = alpha · sums + beta · Z in bf16. A lane writes, and reads of Z, 8 bytes of a row at a time.
 struct Store {
   bf16* c;
   const bf16* z;
@@ -18,31 +18,32 @@ struct Store {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ int operand_row(int tile, int half) const { return tile * kTileColumns + half * (kTileColumns / 2); }
   __device__ void operator()(const float (&d)[128], int first, int tile) const {
-    const int thread = int(threadIdx.x) % 128, q = thread % 4, top = first + thread / 32 * 16 + thread % 32 / 4;
+    const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
+              left = tile * kTileColumns + piece_column();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = top + 8 * i;
 #pragma unroll
-      for (int g = 0; g < kTileColumns / 32; ++g) {
-        const int column = tile * kTileColumns + 32 * g + 8 * q;
+      for (int g = 0; g < kTileColumns / kPiece; ++g) {
+        const int column = left + kPiece * g;
         const bool inside = row < rows && column < columns;
-        std::uint32_t piece[4] = {};
+        std::uint32_t words[2] = {};
         if (beta != 0.0f) {
-          if (inside) load_raw<4>(reinterpret_cast<const std::uint32_t*>(z + row * z_stride + column), piece);
-          transpose_quad(piece);
+          if (inside) load_raw<2>(reinterpret_cast<const std::uint32_t*>(z + row * z_stride + column), words);
+          exchange(words);
         }
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float* sum = d + 16 * g + 4 * k + 2 * i;
+        for (int k = 0; k < 2; ++k) {
+          const float* sum = d + 8 * g + 4 * k + 2 * i;
           Floats<2> x{{alpha * sum[0], alpha * sum[1]}};
           if (beta != 0.0f) {
-            const Floats<2> add = to_floats(Words<2, bf16>{{piece[k]}});
+            const Floats<2> add = to_floats(Words<2, bf16>{{words[k]}});
             x = {{Kokkos::fma(beta, add.v[0], x.v[0]), Kokkos::fma(beta, add.v[1], x.v[1])}};
           }
-          piece[k] = to_words<bf16>(x).v[0];
+          words[k] = to_words<bf16>(x).v[0];
         }
-        transpose_quad(piece);
-        if (inside) store_raw(reinterpret_cast<std::uint32_t*>(c + row * c_stride + column), piece);
+        exchange(words);
+        if (inside) store_raw(reinterpret_cast<std::uint32_t*>(c + row * c_stride + column), words);
       }
     }
   }

@@ -1,4 +1,4 @@
-// silu(gate) · up for a result that is rounded to T, the same bits wherever it is computed.
+// silu(gate) · up and its gradient, the same bits wherever they are computed.
 #pragma once
 
 #include "kernels/detail/math.hpp"
@@ -21,9 +21,19 @@ MYLOS_FUNCTION float sigmoid_for(float x) {
   return sigmoid_f32(x);
 }
 
+// silu(gate) · up, to be rounded to T.
 template <class T>
 MYLOS_FUNCTION float gated(float gate, float up) {
   return gate * sigmoid_for<T>(gate) * up;
+}
+
+struct GatedGradient {
+  float gate, up;
+};
+template <class T>
+MYLOS_FUNCTION GatedGradient gated_gradient(float gate, float up, float d) {
+  const float s = sigmoid_for<T>(gate), silu = gate * s;
+  return {d * up * (s + silu * (1.0f - s)), d * silu};
 }
 
 }  // namespace mylos::kernels

@@ -34,9 +34,9 @@ struct Backward {
     const Floats<W> g = load<W>(gate), u = load<W>(gate + width), d = load<W>(dout + row * width + c);
     Floats<W> dg, du;
     for (int k = 0; k < W; ++k) {
-      const float s = sigmoid_f32(g.v[k]), silu = g.v[k] * s;
-      dg.v[k] = d.v[k] * u.v[k] * (s + silu * (1.0f - s));
-      du.v[k] = d.v[k] * silu;
+      const GatedGradient x = gated_gradient<T>(g.v[k], u.v[k], d.v[k]);
+      dg.v[k] = x.gate;
+      du.v[k] = x.up;
     }
     T* dgate = dgate_up + row * 2 * width + c;
     store(dgate, dg);
