@@ -1,6 +1,7 @@
 """`report --check` computes every number of a bundle anew from its raw samples: a sum, a sample or a plan that was altered, checksum and all, is named."""
 import hashlib
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from mylos_campaign import folder  # noqa: E402
-from mylos_report import bench_figures, kernel_figures, recompute, rows  # noqa: E402
+from mylos_report import bench_figures, kernel_figures, recompute, rows, steady  # noqa: E402
 from mylos_report.bundle import Bundle  # noqa: E402
 
 TRAIN = "packing/results/plain-2048.*.h5"
@@ -86,7 +87,7 @@ class Recompute(unittest.TestCase):
         cases += [(steps + "tokens", row(70, value), "has tokens") for value in (0.0, -1.0, np.inf, np.nan)]
         cases += [(steps + "tokens", row(70, 4096.0), "batch, accumulation and sequence give 8192"), (steps + "loss", row(-1, 1.0), "train_loss_last is"),
                   (steps + "tokens_per_s", row(70, lambda v: 1.1 * v), "tokens over step_time"), (steps + "step_time", row(70, lambda v: 0.9 * v), "tokens over"),
-                  (steps + "data_wait", row(70, 9.0), "part of the step"), (steps + "time", row(70, lambda v: v - 0.1), "it ends before"),
+                  (steps + "data_wait", row(70, -1.0), "0 or more"), (steps + "time", row(70, lambda v: v - 0.1), "it ends before"),
                   (steps + "step", row(70, 1.0), "each step"), (steps + "valid_tokens", row(0, 1e9), "among the step's"),
                   ("telemetry/gpu/energy", row(1, lambda v: v + 100), "energy_per_token is"), ("telemetry/gpu/sm_clock", row(1, 1000.0), "sm_clock_median is")]  # fmt: skip
         self.holds(TRAIN, cases)
@@ -130,6 +131,12 @@ class Recompute(unittest.TestCase):
         step = kernel_figures.figures(Bundle(path))[2]["step_time"]
         alter(path, "summary/step_time", lambda v: 2 * v)
         self.assertEqual(kernel_figures.figures(Bundle(path))[2]["step_time"], step)
+
+    def test_peaks_are_those_of_the_program(self):
+        text = (ROOT / "src/measure/mfu.cpp").read_text()
+        found = re.findall(r'\{\{("[^}]*)\},\s*\{"[^"]*", ([\d.e]+), [\d.e]+, ([\d.e]+),[^"]*"([^"]*)"', text)
+        rows = [(tuple(re.findall(r'"([^"]*)"', words)), float(bf16), float(tf32), source) for words, bf16, tf32, source in found]
+        self.assertEqual(rows, list(steady.PEAKS))
 
     def test_rows_are_of_samples_and_not_of_sums(self):
         path = self.copy(TRAIN)

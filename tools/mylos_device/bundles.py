@@ -1,5 +1,6 @@
 """What a call has left: peers' JSON as bundles, whether a row's bundle is whole, and the table of a folder."""
 
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -13,13 +14,18 @@ KEPT_BYTES = 16 << 20  # most of one file in the tree
 NOT_RECORDS = (".rows.json", ".trace.json")
 
 
+@functools.cache
+def _say_once(text: str) -> None:
+    say(text, sys.stderr)
+
+
 def to_bundles(out: Path, pattern: str = "*") -> int:
     """Makes bundles of peers' JSON in a folder; returns how many records, or unreadable files, gave none."""
     try:
         from mylos_report import peer_bundle
         from mylos_report.bundle import BundleError
     except ModuleNotFoundError as error:
-        say(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is", sys.stderr)
+        _say_once(f"no bundles of peers: Python has no module '{error.name}'; run `tools/device bundle {out}` where h5py is")
         return 1
     bad = 0
     for path in sorted(p for p in out.glob(f"{pattern}.json") if not p.name.endswith(NOT_RECORDS)):

@@ -89,7 +89,7 @@ def _ledger(bundle, m):
         return [f"{at} has no table of op, phase and flops"]
     trained = [(op, float(f)) for op, phase, f in zip(ops, phases, flops) if phase in ("forward", "backward")]
     scores = m["layers"] * m["heads"] * m["head_size"] * bundle.config()["train"]["sequence"]
-    sums = (("products", 6 * parameters(m)[2] * tokens, ("matmul/", "linear_cross_entropy")), ("attention", 7 * scores * tokens, ("attention",)))
+    sums = (("products", 6 * parameters(m)[2] * tokens, ("matmul/", "linear_")), ("attention", 7 * scores * tokens, ("attention",)))
     found = []
     for name, expected, starts in sums:
         stated = sum(f for op, f in trained if op.startswith(starts))

@@ -59,9 +59,9 @@ def energy(gpu, ends, durations, tokens, first, end):
     """(J, s, tokens) of the steps [first, end), from cumulative energy between samples; a step that no two samples enclose counts in none of
     the three. None when fewer than two samples lie in the steps, or no energy is counted."""
     times, joules = gpu.get("time"), gpu.get("energy")
-    if joules is None or not len(times) or not np.isfinite(joules).all() or np.count_nonzero(in_steps(times, ends, durations, first, end)) < 2:
+    if joules is None or np.count_nonzero(in_steps(times, ends, durations, first, end)) < 2:
         return None
     begins, ends = (ends - durations)[first:end], ends[first:end]
-    inside = (begins >= times[0]) & (ends <= times[-1])
     used = np.interp(ends, times, joules) - np.interp(begins, times, joules)
+    inside = (begins >= times[0]) & (ends <= times[-1]) & np.isfinite(used)
     return (float(used[inside].sum()), float((ends - begins)[inside].sum()), float(tokens[first:end][inside].sum())) if inside.any() else None
