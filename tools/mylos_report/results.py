@@ -75,7 +75,7 @@ class Results:
     def verify(self, most=KEPT_BYTES):
         """Adds what is wrong with numbers and sizes (`most`: bytes of a file); every sample is read again."""
         for path in self.paths():
-            if path.stat().st_size > most:
+            if path.is_file() and path.stat().st_size > most:
                 self.problems.append(f"'{path}' has {path.stat().st_size} bytes; a kept bundle has at most {most}")
             try:
                 self.problems += recompute.disagreements(Bundle(path))
