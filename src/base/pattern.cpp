@@ -15,8 +15,8 @@ Pattern::Pattern(const std::string& text) {
   options.set_max_mem(kMostPatternMemory);
   expression_ = std::make_unique<re2::RE2>(text, options);
   if (!expression_->ok())
-    usage_error("'{}' is no regular expression: {} (RE2's syntax; a backslash makes a sign of its meaning a letter)",
-                text, expression_->error());
+    usage_error("'{}' is no regular expression: {} (RE2's syntax; write \\ before a sign that stands for itself)", text,
+                expression_->error());
 }
 
 Pattern::~Pattern() = default;

@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 #include "cli/commands.hpp"
 #include "cli/token_format.hpp"
 #include "data/corpus_inspect.hpp"
@@ -12,8 +12,10 @@ namespace {
 
 int inspect_folder(const DataInspectArguments& arguments) {
   const DataInspectArguments unset;
-  check(arguments.format.empty() && arguments.dtype.empty() && arguments.tokenizer.empty() &&
-            arguments.first == unset.first && arguments.show == unset.show,
+  const bool of_a_file = !arguments.format.empty() || !arguments.dtype.empty() || !arguments.tokenizer.empty() ||
+                         arguments.first != unset.first || arguments.show != unset.show;
+  if (of_a_file)
+    usage_error(
         "'{}' is a folder; --format, --dtype, --tokenizer, --first and --show are for single files: name one of its "
         "shards",
         arguments.file);

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "base/error.hpp"
+#include "base/usage.hpp"
 #include "cli/commands.hpp"
 #include "cli/token_format.hpp"
 #include "data/token_source.hpp"
@@ -31,7 +31,7 @@ int data_validate(const DataValidateArguments& arguments) {
       for (const std::string& pattern : source.files) wanted.push_back({pattern, data::declared_format(source)});
   }
   for (const std::string& pattern : arguments.files) wanted.push_back({pattern, options.format});
-  check(!wanted.empty(), "no token files: name some, or a --config whose data.train or data.sources does");
+  if (wanted.empty()) usage_error("no token files: name some, or a --config whose data.train or data.sources does");
   const data::TokenFormat stated = token_format_of(arguments.format, arguments.dtype);
   for (Wanted& w : wanted) {
     if (stated.dtype) w.format.dtype = stated.dtype;

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/usage.hpp"
 #include "cli/commands.hpp"
 #include "data/file.hpp"
 #include "measure/bundle.hpp"
@@ -50,11 +51,11 @@ void fill(Bundle& bundle, const train::StepProfile& p, const measure::Hardware& 
 }  // namespace
 
 int profile(const ProfileArguments& arguments) {
+  if (!arguments.bundle.empty() && arguments.bundle == arguments.json)
+    usage_error("--json and -o are both '{}'; name two files", arguments.json);
   const train::Config config = train::load_config(arguments.config.path, arguments.config.overrides);
   for (const std::string& path : {arguments.bundle, arguments.json})
     if (!path.empty()) train::check_output(config, path);
-  check(arguments.bundle.empty() || arguments.bundle != arguments.json, "--json and -o are both '{}'; name two files",
-        arguments.json);
   const Runtime runtime({.threads = int(config.train.threads)});
   const measure::Hardware hardware = measure::collect_hardware();
   const train::StepProfile p = train::profile(config, arguments.options);

@@ -68,7 +68,7 @@ TEST(DiffCommand, HostilePatternsAreAnswered) {
   const std::string a = folder / "a.h5";
   SampleBench s(a);
   std::mt19937_64 random(1);
-  s.record.add(sample_case(std::string(5000, 'a')), noisy_samples(random, 20, 1e-3));
+  s.record.add(sample_case(std::string(200, 'a')), noisy_samples(random, 20, 1e-3));
   s.bundle.finish();
   EXPECT_EQ(diff_of(a + " " + a + " --case '(((((a*)*)*)*)*)*$'").code, 0);
   EXPECT_EQ(diff_of(a + " " + a + " --case '(a|a)*b'").code, 2);
