@@ -43,20 +43,20 @@ DocumentRule document_rule(std::int64_t stated, const TokenSource& source) {
 }
 
 void mark_documents(const TokenSource& source, const DocumentRule& rule, std::int64_t first, std::int64_t count,
-                    DType dtype, const std::byte* tokens, std::span<std::uint32_t> begins) {
+                    DType dtype, const std::byte* tokens, HostBatch& batch) {
   if (!rule.any()) return;
   std::int64_t done = 0;  // tokens of the files before
   source.for_each_part(first, count, [&](std::size_t i, std::int64_t from, std::int64_t here) {
     const TokenFile& file = source.files()[i];
     const bool after_indexed = from == 0 && i > 0 && by_index(source.files()[i - 1], rule);
-    if (done > 0 && (after_indexed || (from == 0 && by_index(file, rule)))) set_bit(begins, done);
+    if (done > 0 && (after_indexed || (from == 0 && by_index(file, rule)))) batch.begin_document(done);
     if (by_index(file, rule)) {
       const DocumentStarts starts = file.documents();
       for (std::int64_t d = starts.document_of(from) + 1; d < starts.size() && starts[d] < from + here; ++d)
-        if (starts[d] > from) set_bit(begins, done + starts[d] - from);
+        if (starts[d] > from) batch.begin_document(done + starts[d] - from);
     } else {
       for_each_equal(tokens + done * size_of(dtype), here, dtype, rule.token, [&](std::int64_t t) {
-        if (done + t + 1 < count) set_bit(begins, done + t + 1);
+        if (done + t + 1 < count) batch.begin_document(done + t + 1);
       });
     }
     done += here;

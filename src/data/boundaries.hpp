@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "data/host_batch.hpp"
 #include "data/token_source.hpp"
 
 namespace mylos::data {
@@ -24,10 +25,10 @@ struct DocumentRule {
 // files' sidecars. An Error when a file has neither.
 DocumentRule document_rule(std::int64_t stated, const TokenSource& source);
 
-// Sets the bit of each token of 1 .. count - 1 that begins a document, of tokens first .. first + count - 1, which lie in
+// Begins a document of the batch's row at each token of 1 .. count - 1 that begins one, of tokens first .. first + count - 1, which lie in
 // `tokens` as elements of dtype.
 void mark_documents(const TokenSource& source, const DocumentRule& rule, std::int64_t first, std::int64_t count,
-                    DType dtype, const std::byte* tokens, std::span<std::uint32_t> begins);
+                    DType dtype, const std::byte* tokens, HostBatch& batch);
 
 // The token after each document, rising; the last is source.size(). Files without an index are read whole, in parallel at
 // the speed of memory, unless <file>.documents holds what would be found (document_index.hpp). threads 0: all cores.

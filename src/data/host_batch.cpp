@@ -30,6 +30,13 @@ std::int64_t BatchBlock::ignored() const { return begins() + aligned(batch * wor
 std::int64_t BatchBlock::bytes() const { return ignored() + aligned(batch * words() * 4); }
 
 void HostBatch::prepare(std::int64_t rows, std::int64_t length, DType type) {
+  prepare_unwritten(rows, length, type);
+  std::memset(tokens_, 0, std::size_t(rows * row_bytes_));
+  std::memset(begins_, 0, std::size_t(rows * words_ * 4));
+  std::memset(ignored_, 0xff, std::size_t(rows * words_ * 4));
+}
+
+void HostBatch::prepare_unwritten(std::int64_t rows, std::int64_t length, DType type) {
   check(rows >= 1 && length >= 1 && (type == DType::u16 || type == DType::u32),
         "a batch of {} rows of {} tokens in {}; rows and tokens are at least 1, their dtype is u16 or u32", rows,
         length, name_of(type));
@@ -39,9 +46,16 @@ void HostBatch::prepare(std::int64_t rows, std::int64_t length, DType type) {
   dtype = type;
   const BatchBlock now = block();
   if (!memory_ || memory_->buffer.bytes() < now.bytes()) memory_ = std::make_unique<Memory>(now.bytes());
-  std::memset(at(0), 0, std::size_t(now.bytes()));
-  std::memset(at(now.ignored()), 0xff, std::size_t(batch * now.words() * 4));
+  const auto mask = [&](std::int64_t offset) {
+    return static_cast<std::uint32_t*>(static_cast<void*>(tokens_ + offset));
+  };
+  tokens_ = static_cast<std::byte*>(memory_->buffer.data());
+  begins_ = mask(now.begins());
+  ignored_ = mask(now.ignored());
+  row_bytes_ = (length + 1) * size_of(type);
+  words_ = now.words();
   sources.assign(std::size_t(rows), -1);
+  samples.assign(std::size_t(rows), -1);
   valid_tokens = 0;
   row_labels.assign(std::size_t(rows), 0);
   document_lengths.clear();
@@ -55,31 +69,45 @@ HostBatch::Memory::~Memory() {
   }
 }
 
-std::byte* HostBatch::at(std::int64_t offset) const { return static_cast<std::byte*>(memory_->buffer.data()) + offset; }
-std::byte* HostBatch::tokens(std::int64_t row) { return at(row * (sequence + 1) * size_of(dtype)); }
-const std::byte* HostBatch::tokens(std::int64_t row) const { return at(row * (sequence + 1) * size_of(dtype)); }
+void HostBatch::begin_row(std::int64_t row, std::int64_t labelled) {
+  std::uint32_t *b = begins_ + row * words_, *i = ignored_ + row * words_;
+  std::fill(b, b + words_, 0u);
+  std::fill(i, i + labelled / 32, 0u);
+  i[labelled / 32] = ~0u << labelled % 32;
+  std::fill(i + labelled / 32 + 1, i + words_, ~0u);
+  row_ = row;
+  labelled_ = labels_ = labelled;
+  document_ = 0;
+}
 
-std::span<std::uint32_t> HostBatch::mask(std::int64_t offset, std::int64_t row) const {
-  const std::int64_t words = block().words();
-  return {static_cast<std::uint32_t*>(static_cast<void*>(at(offset + row * words * 4))), std::size_t(words)};
+void HostBatch::begin_document(std::int64_t t) {
+  if (t == document_) return;
+  set_bit(begins(row_), t);
+  labels_ -= t <= labelled_;
+  if (t == sequence) return;
+  document_lengths.push_back(std::int32_t(t - document_));
+  document_ = t;
+}
+
+void HostBatch::end_row() {
+  document_lengths.push_back(std::int32_t(sequence - document_));
+  row_labels[std::size_t(row_)] = std::int32_t(labels_);
+  valid_tokens += labels_;
 }
 
 void HostBatch::count() {
   valid_tokens = 0;
-  row_labels.assign(std::size_t(batch), 0);
   document_lengths.clear();
-  const std::int64_t words = block().words();
   for (std::int64_t row = 0; row < batch; ++row) {
-    const std::span<const std::uint32_t> b = begins(row), i = ignored(row);
-    std::int64_t start = 0;
-    for (std::int64_t w = 0; w < words; ++w) {
+    const std::uint32_t *b = begins_ + row * words_, *i = ignored_ + row * words_;
+    std::int64_t labels = 0, start = 0;
+    for (std::int64_t w = 0; w < words_; ++w) {
       // Bits of the tokens 0 .. S - 1 in this word.
       const std::int64_t left = sequence - w * 32;
-      const std::uint32_t inside = left >= 32 ? ~0u : left > 0 ? (1u << left) - 1u : 0u;
-      const std::uint32_t next = w + 1 < words ? b[std::size_t(w + 1)] << 31 : 0u;
-      const std::uint32_t unlabelled = (b[std::size_t(w)] >> 1 | next) | i[std::size_t(w)];
-      row_labels[std::size_t(row)] += std::int32_t(std::popcount(~unlabelled & inside));
-      for (std::uint32_t rest = b[std::size_t(w)] & inside; rest != 0; rest &= rest - 1) {
+      const std::uint32_t inside = left >= 32 ? ~0u : (1u << left) - 1u;
+      const std::uint32_t next = w + 1 < words_ ? b[w + 1] << 31 : 0u;
+      labels += std::popcount(~(b[w] >> 1 | next | i[w]) & inside);
+      for (std::uint32_t rest = b[w] & inside; rest != 0; rest &= rest - 1) {
         const std::int64_t t = w * 32 + std::countr_zero(rest);
         if (t == 0) continue;
         document_lengths.push_back(std::int32_t(t - start));
@@ -87,21 +115,23 @@ void HostBatch::count() {
       }
     }
     document_lengths.push_back(std::int32_t(sequence - start));
-    valid_tokens += row_labels[std::size_t(row)];
+    row_labels[std::size_t(row)] = std::int32_t(labels);
+    valid_tokens += labels;
   }
 }
 
 void set_bits(std::span<std::uint32_t> mask, std::int64_t first, std::int64_t end, bool value) {
-  while (first < end) {
-    const std::int64_t word = first / 32, from = first % 32, to = std::min<std::int64_t>(32, from + end - first);
-    const std::uint32_t bits = (to - from == 32 ? ~0u : (1u << (to - from)) - 1u) << from;
-    if (value) {
-      mask[std::size_t(word)] |= bits;
-    } else {
-      mask[std::size_t(word)] &= ~bits;
-    }
-    first += to - from;
-  }
+  if (first >= end) return;
+  const auto put = [&](std::int64_t word, std::uint32_t bits) {
+    std::uint32_t& m = mask[std::size_t(word)];
+    m = value ? m | bits : m & ~bits;
+  };
+  const std::int64_t from = first / 32, to = end / 32;
+  const std::uint32_t not_before = ~0u << first % 32, before = (1u << end % 32) - 1u;
+  if (from == to) return put(from, not_before & before);
+  put(from, not_before);
+  std::fill(mask.begin() + from + 1, mask.begin() + to, value ? ~0u : 0u);
+  if (before != 0) put(to, before);
 }
 
 WidenedBatch widened(const HostBatch& batch) {

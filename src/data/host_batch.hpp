@@ -38,6 +38,7 @@ class HostBatch {
   DType dtype = DType::u16;
   std::int64_t step = 0, micro_batch = 0;  // what it was made for
   std::vector<std::int32_t> sources;       // [B] source of each row; -1: an empty row
+  std::vector<std::int64_t> samples;       // [B] which of its source; -1: an empty row
 
   // By count(): labels in all, and of each row [B].
   std::int64_t valid_tokens = 0;
@@ -47,12 +48,25 @@ class HostBatch {
   // Rows without tokens or labels. Memory of an earlier use is used again; waits until the device has read it.
   void prepare(std::int64_t rows, std::int64_t sequence, DType dtype);
 
-  std::byte* tokens(std::int64_t row);  // S + 1 of dtype
-  const std::byte* tokens(std::int64_t row) const;
-  std::span<std::uint32_t> begins(std::int64_t row) { return mask(block().begins(), row); }
-  std::span<std::uint32_t> ignored(std::int64_t row) { return mask(block().ignored(), row); }
-  std::span<const std::uint32_t> begins(std::int64_t row) const { return mask(block().begins(), row); }
-  std::span<const std::uint32_t> ignored(std::int64_t row) const { return mask(block().ignored(), row); }
+  // Or rows are written one after the other, all S + 1 tokens of each by the caller; what count() counts is counted on the way, so without it:
+  //   b.prepare_unwritten(rows, sequence, dtype);
+  //   for each row: b.begin_row(row, labelled);  b.begin_document(t);  ...  b.end_row();
+  void prepare_unwritten(std::int64_t rows, std::int64_t sequence, DType dtype);
+  void begin_row(std::int64_t row,
+                 std::int64_t labelled);  // tokens t < labelled, up to S, have labels where no document begins at t + 1
+  void begin_document(std::int64_t t);    // 1 to S, none below the last
+  void end_row();
+
+  std::byte* tokens(std::int64_t row) { return tokens_ + row * row_bytes_; }  // S + 1 of dtype
+  const std::byte* tokens(std::int64_t row) const { return tokens_ + row * row_bytes_; }
+  std::span<std::uint32_t> begins(std::int64_t row) { return {begins_ + row * words_, std::size_t(words_)}; }
+  std::span<std::uint32_t> ignored(std::int64_t row) { return {ignored_ + row * words_, std::size_t(words_)}; }
+  std::span<const std::uint32_t> begins(std::int64_t row) const {
+    return {begins_ + row * words_, std::size_t(words_)};
+  }
+  std::span<const std::uint32_t> ignored(std::int64_t row) const {
+    return {ignored_ + row * words_, std::size_t(words_)};
+  }
 
   // After the last change to rows.
   void count();
@@ -70,10 +84,14 @@ class HostBatch {
     HostBuffer buffer;
     Event sent;
   };
-  std::byte* at(std::int64_t offset) const;
-  std::span<std::uint32_t> mask(std::int64_t offset, std::int64_t row) const;
-
   std::unique_ptr<Memory> memory_;
+  // Within it, as block() says.
+  std::byte* tokens_ = nullptr;
+  std::uint32_t *begins_ = nullptr, *ignored_ = nullptr;
+  std::int64_t row_bytes_ = 0, words_ = 0;
+  // The row that is written, its labels so far, and where its last document begins.
+  std::int64_t row_ = 0, labels_ = 0, document_ = 0;
+  std::int64_t labelled_ = 0;
 };
 
 inline bool bit(std::span<const std::uint32_t> mask, std::int64_t t) {

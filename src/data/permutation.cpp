@@ -1,8 +1,12 @@
 #include "data/permutation.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.hpp"
+#include "data/philox_lanes.hpp"
 #include "tensor/philox.hpp"
 
 namespace mylos::data {
@@ -53,6 +57,43 @@ std::int64_t Permutation::operator()(std::int64_t i) const {
   do value = once(value);
   while (value >= std::uint64_t(n_));
   return std::int64_t(value);
+}
+
+// once() of sixteen values at a time: one alone waits for product after product.
+void Permutation::apply(std::span<std::int64_t> positions) const {
+  constexpr std::size_t kVectors = 2, kTogether = kVectors * kLanes;
+  const Divisor base(base_);
+  for (; !positions.empty(); positions = positions.subspan(std::min(kTogether, positions.size()))) {
+    const auto here = positions.first(std::min(kTogether, positions.size()));
+    std::array<std::uint64_t, kTogether> values{};
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      check(here[i] >= 0 && here[i] < n_, "position {} of a permutation of {}", here[i], n_);
+      values[i] = std::uint64_t(here[i]);
+    }
+    std::array<Lanes, kVectors> left, right, index;
+    static_assert(sizeof left == sizeof values);
+    std::memcpy(&left, &values, sizeof values);
+    for (std::size_t v = 0; v < kVectors; ++v) base.divide(left[v], left[v], right[v]);
+    for (int r = 0; r < kRounds; ++r) {
+      for (std::size_t v = 0; v < kVectors; ++v) index[v] = right[v] | std::uint64_t(r) << 40;
+      const std::array<Lanes, kVectors> drawn = philox_lanes(seed_, Purpose::shuffle, std::uint32_t(epoch_), index);
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        Lanes quotient, digit;
+        base.divide(drawn[v], quotient, digit);
+        const Lanes sum = left[v] + digit;
+        left[v] = right[v];
+        right[v] = sum < base_ ? sum : sum - base_;
+      }
+    }
+    std::array<std::uint64_t, kTogether> digits;
+    std::memcpy(&values, &left, sizeof values);
+    std::memcpy(&digits, &right, sizeof digits);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      std::uint64_t value = values[i] * base_ + digits[i];
+      while (value >= std::uint64_t(n_)) value = once(value);
+      here[i] = std::int64_t(value);
+    }
+  }
 }
 
 std::int64_t Permutation::position_of(std::int64_t value) const {

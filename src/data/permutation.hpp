@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace mylos::data {
 
@@ -17,8 +18,9 @@ class Permutation {
   Permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t n);
 
   std::int64_t size() const { return n_; }
-  std::int64_t operator()(std::int64_t i) const;       // where position i of the shuffled order points to
-  std::int64_t position_of(std::int64_t value) const;  // the inverse
+  std::int64_t operator()(std::int64_t i) const;        // where position i of the shuffled order points to
+  void apply(std::span<std::int64_t> positions) const;  // each becomes what it points to
+  std::int64_t position_of(std::int64_t value) const;   // the inverse
 
  private:
   std::uint64_t round(int r, std::uint64_t digit) const;

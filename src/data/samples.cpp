@@ -1,6 +1,8 @@
 #include "data/samples.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "data/permutation.hpp"
@@ -37,35 +39,58 @@ std::int64_t SampleSet::sample_at(std::int64_t place) const {
   return options_.shuffle ? Permutation(options_.seed, std::uint64_t(epoch), count_)(i) : i;
 }
 
-void SampleSet::fill(HostBatch& batch, std::int64_t row, std::int64_t sample) const {
+void SampleSet::samples_at(std::int64_t place, std::span<std::int64_t> samples) const {
+  check(place >= 0, "place {} in the order of samples", place);
+  while (!samples.empty()) {
+    const std::int64_t epoch = place / count_, i = place % count_;
+    const auto run = samples.first(std::size_t(std::min(std::int64_t(samples.size()), count_ - i)));
+    std::iota(run.begin(), run.end(), i);
+    if (options_.shuffle) Permutation(options_.seed, std::uint64_t(epoch), count_).apply(run);
+    place += std::int64_t(run.size());
+    samples = samples.subspan(run.size());
+  }
+}
+
+void SampleSet::fill(HostBatch& batch, std::int64_t row, std::int64_t sample, TokenReader& reader) const {
   check(sample >= 0 && sample < count_, "sample {} of {}", sample, count_);
   check(row >= 0 && row < batch.batch && batch.sequence == options_.sequence,
         "row {} of a batch of {} x {}, sequence {}", row, batch.batch, batch.sequence, options_.sequence);
-  const std::int64_t s = options_.sequence;
+  const std::int64_t s = options_.sequence, token_bytes = size_of(batch.dtype);
   std::byte* const tokens = batch.tokens(row);
-  TokenReader reader(*source_);
   if (!packed_) {
-    reader.copy(sample * s, s + 1, batch.dtype, tokens);
-    set_bits(batch.ignored(row), 0, s, false);
-    mark_documents(*source_, options_.documents, sample * s, s + 1, batch.dtype, tokens, batch.begins(row));
-    return;
+    reader.copy(sample * s, s + 1, tokens);
+    batch.begin_row(row, s);
+    mark_documents(*source_, options_.documents, sample * s, s + 1, batch.dtype, tokens, batch);
+    return batch.end_row();
   }
   const PackedRow packed = (*packed_)[sample];
-  std::int64_t t = 0;
+  std::int64_t filled = 0;
+  for (const Piece& piece : packed.pieces) filled += piece.length;
+  batch.begin_row(row, filled);
+  std::int64_t t = 0, written = 0;
   for (const Piece& piece : packed.pieces) {
     // The padding, and the token after a full row, begins a document too, so that no label runs into it.
-    reader.copy(packed.base + piece.offset, piece.length + piece.goes_on, batch.dtype,
-                tokens + t * size_of(batch.dtype));
+    reader.copy(packed.base + piece.offset, piece.length + piece.goes_on, tokens + t * token_bytes);
     t += piece.length;
-    if (!piece.goes_on) set_bit(batch.begins(row), t);
+    written = t + piece.goes_on;
+    if (!piece.goes_on) batch.begin_document(t);
   }
-  set_bits(batch.ignored(row), 0, t, false);
+  std::memset(tokens + written * token_bytes, 0, std::size_t((s + 1 - written) * token_bytes));
+  batch.end_row();
 }
 
-void SampleSet::prefetch(std::int64_t sample) const {
-  if (!packed_) return source_->prefetch(sample * options_.sequence, options_.sequence + 1);
+void SampleSet::prefetch_each(std::int64_t sample, const TokenReader& reader, std::int64_t stride) const {
+  if (!packed_) return reader.prefetch(sample * options_.sequence, options_.sequence + 1, stride);
   const PackedRow packed = (*packed_)[sample];
-  for (const Piece& piece : packed.pieces) source_->prefetch(packed.base + piece.offset, piece.length);
+  for (const Piece& piece : packed.pieces) reader.prefetch(packed.base + piece.offset, piece.length, stride);
+}
+
+void SampleSet::prefetch_pages(std::int64_t sample, const TokenReader& reader) const {
+  if (packed_ || options_.shuffle) prefetch_each(sample, reader, TokenReader::kPage);
+}
+
+void SampleSet::prefetch(std::int64_t sample, const TokenReader& reader) const {
+  prefetch_each(sample, reader, TokenReader::kLine);
 }
 
 void make_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_t step, std::int64_t micro_batch,
@@ -73,14 +98,16 @@ void make_batch(const SampleSet& samples, const BatchLayout& layout, std::int64_
   check_layout(layout);
   check(step >= 0 && micro_batch >= 0 && micro_batch < layout.micro_batches, "micro-batch {} of {} in step {}",
         micro_batch, layout.micro_batches, step);
-  out.prepare(layout.batch, samples.options().sequence, samples.source().dtype());
+  out.prepare_unwritten(layout.batch, samples.options().sequence, samples.source().dtype());
   out.step = step;
   out.micro_batch = micro_batch;
+  TokenReader reader(samples.source(), out.dtype);
   for (std::int64_t row = 0; row < layout.batch; ++row) {
-    samples.fill(out, row, samples.sample_at(place_of(layout, step, micro_batch, row)));
+    const std::int64_t sample = samples.sample_at(place_of(layout, step, micro_batch, row));
+    samples.fill(out, row, sample, reader);
     out.sources[std::size_t(row)] = 0;
+    out.samples[std::size_t(row)] = sample;
   }
-  out.count();
 }
 
 namespace {
@@ -106,9 +133,11 @@ void make_evaluation_batch(const SampleSet& samples, const BatchLayout& layout, 
   out.step = b;
   out.micro_batch = 0;
   const std::int64_t n = evaluated(samples, limit), first = (b * layout.ranks + layout.rank) * layout.batch;
+  TokenReader reader(samples.source(), out.dtype);
   for (std::int64_t row = 0; row < layout.batch && first + row < n; ++row) {
-    samples.fill(out, row, first + row);
+    samples.fill(out, row, first + row, reader);
     out.sources[std::size_t(row)] = 0;
+    out.samples[std::size_t(row)] = first + row;
   }
   out.count();
 }

@@ -41,14 +41,19 @@ class SampleSet {
   double fill() const { return double(tokens()) / (double(count_) * double(options_.sequence)); }
   const PackedRows* packed() const { return packed_ ? &*packed_ : nullptr; }  // none: concat
 
-  // Which sample stands at place g >= 0 of the endless order.
+  // Which sample stands at place g >= 0 of the endless order; those at g, g + 1, ... together take a fraction of the time.
   std::int64_t sample_at(std::int64_t place) const;
-  // Writes sample into a row of a prepared batch, whose dtype is no narrower than the source's.
-  void fill(HostBatch& batch, std::int64_t row, std::int64_t sample) const;
-  // Before fill(), with other work between the two: the tokens of a random sample are far from the processor.
-  void prefetch(std::int64_t sample) const;
+  void samples_at(std::int64_t place, std::span<std::int64_t> samples) const;
+  // Writes sample into a row of a prepared batch, all S + 1 tokens of it; the reader is of source() and the batch's dtype.
+  void fill(HostBatch& batch, std::int64_t row, std::int64_t sample, TokenReader& reader) const;
+  // Before fill(), with other work between the two: the tokens of a random sample are far from the processor. First where they are, for as many
+  // samples as are known: looking up a page takes as long as reading a row, and several are looked up at a time.
+  void prefetch_pages(std::int64_t sample, const TokenReader& reader) const;
+  void prefetch(std::int64_t sample, const TokenReader& reader) const;
 
  private:
+  void prefetch_each(std::int64_t sample, const TokenReader& reader, std::int64_t stride) const;
+
   const TokenSource* source_;
   SampleOptions options_;
   std::int64_t count_;

@@ -115,6 +115,7 @@ TokenFile::TokenFile(std::string path, const TokenFormat& declared) : path_(std:
   const DType stated = dtype ? *dtype : sidecar_ ? sidecar_->dtype : layout_.dtype;
   check(stated == layout_.dtype, "'{}' is stated to be {}, but its header says {}", path_, name_of(stated),
         name_of(layout_.dtype));
+  token_bytes_ = size_of(layout_.dtype);
   check(layout_.count > 0, "token file '{}' holds no tokens", path_);
   check(!sidecar_ || sidecar_->tokens == -1 || sidecar_->tokens == layout_.count,
         "'{}' holds {} tokens, its sidecar says {}: cut off, or not its sidecar", path_, layout_.count,
@@ -129,7 +130,7 @@ DocumentStarts TokenFile::documents() const {
 const std::byte* TokenFile::mapped(std::int64_t first, std::int64_t count) const {
   check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
         "'{}': tokens {} to {} were asked for, it holds {}", path_, first, first + count, size());
-  return data_.bytes().data() + layout_.data_begin + first * size_of(dtype());
+  return data_.bytes().data() + layout_.data_begin + first * token_bytes_;
 }
 
 const std::byte* TokenFile::at(std::int64_t first, std::int64_t count) const {
@@ -152,8 +153,8 @@ void TokenFile::read(std::int64_t first, std::int64_t count, std::int64_t vocab,
 }
 
 void TokenFile::copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const {
-  check(as == dtype() || (as == DType::u32 && dtype() == DType::u16), "'{}' holds {} tokens, {} were asked for", path_,
-        name_of(dtype()), name_of(as));
+  if (as != dtype() && (as != DType::u32 || dtype() != DType::u16))
+    fail("'{}' holds {} tokens, {} were asked for", path_, name_of(dtype()), name_of(as));
   const std::byte* from = mapped(first, count);
   const std::uint32_t largest = dtype() == DType::u32 ? copy_tokens<std::uint32_t, std::uint32_t>(from, count, out)
                                 : as == DType::u32    ? copy_tokens<std::uint16_t, std::uint32_t>(from, count, out)
@@ -165,12 +166,13 @@ void TokenFile::copy(std::int64_t first, std::int64_t count, std::int64_t vocab,
   }
 }
 
-// Vector loads that follow each other find the rest by themselves.
-void TokenFile::prefetch(std::int64_t first, std::int64_t count) const {
-  constexpr std::int64_t kLine = 64, kMost = 8 * kLine;
+// Into the second-level cache, which waits for more lines at a time than the first. Loads that follow each other find the rest by themselves.
+void TokenFile::prefetch(std::int64_t first, std::int64_t count, std::int64_t stride) const {
+  constexpr std::int64_t kMost = 1 << 14;
   const std::byte* from = mapped(first, count);
-  const std::int64_t bytes = std::min(count * size_of(dtype()), kMost);
-  for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
+  const std::byte* const end = from + std::min(count * token_bytes_, kMost);
+  from -= reinterpret_cast<std::uintptr_t>(from) & std::uintptr_t(stride - 1);
+  for (; from < end; from += stride) __builtin_prefetch(from, 0, 2);
 }
 
 TokenScan TokenFile::scan(std::int64_t first, std::int64_t count, std::int64_t end) const {

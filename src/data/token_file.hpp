@@ -50,7 +50,7 @@ class TokenFile {
   // size: the caller did, by check_whole(), just before.
   void copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const;
   void check_whole() const { data_.check_whole(); }
-  void prefetch(std::int64_t first, std::int64_t count) const;
+  void prefetch(std::int64_t first, std::int64_t count, std::int64_t stride) const;  // stride: a power of two
   // The same tokens looked at where they lie; `end` -1: none is counted.
   TokenScan scan(std::int64_t first, std::int64_t count, std::int64_t end) const;
   // The position of the first of them at or above `vocab`, or first + count; and a single one's value.
@@ -69,6 +69,7 @@ class TokenFile {
   std::optional<Sidecar> sidecar_;
   Container container_ = Container::raw;
   TokenLayout layout_;
+  std::int64_t token_bytes_ = 0;
   DocumentStarts documents_;
 };
 

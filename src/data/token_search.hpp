@@ -10,26 +10,54 @@
 
 namespace mylos::data {
 
+namespace detail {
+
+template <class T>
+T token_of(const std::byte* from, std::int64_t i) {
+  T t;
+  std::memcpy(&t, from + i * std::int64_t(sizeof(T)), sizeof(T));
+  return t;
+}
+
+// Whether one of kBlock elements is `value`, by vector instructions.
+template <std::int64_t kBlock, class T>
+bool holds(const std::byte* from, T value) {
+  T any = 0;
+  for (std::int64_t k = 0; k < kBlock; ++k) any = T(any | T(token_of<T>(from, k) == value));
+  return any != 0;
+}
+
+}  // namespace detail
+
 // Calls found(i) for each i in 0 .. count - 1, rising, at which element i of `from` (unaligned) is `value`.
 template <class T, class F>
 void for_each_equal(const std::byte* from, std::int64_t count, T value, F&& found) {
-  const auto token = [from](std::int64_t i) {
-    T t;
-    std::memcpy(&t, from + i * std::int64_t(sizeof(T)), sizeof(T));
-    return t;
-  };
-  // Blocks without the value are passed over by vector instructions.
-  constexpr std::int64_t kBlock = 64;
+  // What does not hold the value is passed over: large blocks first, then small ones, then words.
+  constexpr std::int64_t kLarge = 256, kSmall = 64, kSize = sizeof(T), kWord = 8 / kSize;
+  constexpr std::uint64_t kOnes = ~std::uint64_t(0) / std::numeric_limits<T>::max(), kTops = kOnes << (8 * kSize - 1);
   std::int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
-    T any = 0;
-    for (std::int64_t k = 0; k < kBlock; ++k) any = T(any | T(token(i + k) == value));
-    if (any == 0) continue;
-    for (std::int64_t k = 0; k < kBlock; ++k)
-      if (token(i + k) == value) found(i + k);
+  const auto search = [&](std::int64_t end) {
+    for (; i + kSmall <= end; i += kSmall) {
+      if (!detail::holds<kSmall>(from + i * kSize, value)) continue;
+      for (std::int64_t w = i; w < i + kSmall; w += kWord) {
+        // An element that is 0 borrows from its top bit, and may make the next one look as if it were 0.
+        const std::uint64_t word = detail::token_of<std::uint64_t>(from + w * kSize, 0) ^ kOnes * value;
+        if (((word - kOnes) & ~word & kTops) == 0) continue;
+        for (std::int64_t k = w; k < w + kWord; ++k)
+          if (detail::token_of<T>(from, k) == value) found(k);
+      }
+    }
+  };
+  while (i + kLarge <= count) {
+    if (detail::holds<kLarge>(from + i * kSize, value)) {
+      search(i + kLarge);
+    } else {
+      i += kLarge;
+    }
   }
+  search(count);
   for (; i < count; ++i)
-    if (token(i) == value) found(i);
+    if (detail::token_of<T>(from, i) == value) found(i);
 }
 
 // dtype u16 or u32; a value that it cannot hold is nowhere.

@@ -51,6 +51,7 @@ TokenSource::TokenSource(const std::vector<std::string>& patterns, const TokenFo
     files_.emplace_back(std::move(path), declared);
     const TokenFile& file = files_.back();
     begin_.push_back(begin_.back() + file.size());
+    if (file.dtype() == DType::u32) dtype_ = DType::u32;
     check(!file.sidecar() || file.sidecar()->vocab <= vocab,
           "'{}' has tokens of a vocabulary of {}, the model of {}: set model.vocab to at least {}", file.path(),
           file.sidecar() ? file.sidecar()->vocab : 0, vocab, file.sidecar() ? file.sidecar()->vocab : 0);
@@ -73,12 +74,6 @@ std::size_t TokenSource::file_of(std::int64_t token) const {
   return std::size_t(std::upper_bound(begin_.begin(), begin_.end(), token) - begin_.begin()) - 1;
 }
 
-DType TokenSource::dtype() const {
-  return std::any_of(files_.begin(), files_.end(), [](const TokenFile& f) { return f.dtype() == DType::u32; })
-             ? DType::u32
-             : DType::u16;
-}
-
 void TokenSource::check_range(std::int64_t first, std::int64_t count) const {
   check(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
         "tokens {} to {} were asked for, the source holds {}", first, first + count, size());
@@ -91,18 +86,33 @@ void TokenSource::read(std::int64_t first, std::int64_t count, std::int32_t* out
   });
 }
 
-void TokenSource::prefetch(std::int64_t first, std::int64_t count) const {
-  for_each_part(first, count,
-                [&](std::size_t file, std::int64_t from, std::int64_t here) { files_[file].prefetch(from, here); });
+void TokenReader::copy(std::int64_t first, std::int64_t count, std::byte* out) {
+  source_->check_range(first, count);
+  while (count > 0) {
+    if (first < begin_ || first >= end_) {
+      const std::size_t i = source_->file_of(first);
+      file_ = &source_->files()[i];
+      begin_ = source_->begin_of(i);
+      end_ = source_->begin_of(i + 1);
+      trusted_ = 0;
+    }
+    if (trusted_ <= 0) {
+      file_->check_whole();
+      trusted_ = kAskAfter;
+    }
+    const std::int64_t here = std::min(count, end_ - first);
+    file_->copy(first - begin_, here, source_->vocab(), as_, out);
+    trusted_ -= here * token_bytes_;
+    out += here * token_bytes_;
+    first += here;
+    count -= here;
+  }
 }
 
-void TokenReader::copy(std::int64_t first, std::int64_t count, DType as, std::byte* out) {
-  source_->for_each_part(first, count, [&](std::size_t i, std::int64_t from, std::int64_t here) {
-    const TokenFile& file = source_->files()[i];
-    if (checked_ != i) file.check_whole();
-    checked_ = i;
-    file.copy(from, here, source_->vocab(), as, out);
-    out += here * size_of(as);
+void TokenReader::prefetch(std::int64_t first, std::int64_t count, std::int64_t stride) const {
+  if (begin_ <= first && first + count <= end_) return file_->prefetch(first - begin_, count, stride);
+  source_->for_each_part(first, count, [&](std::size_t file, std::int64_t from, std::int64_t here) {
+    source_->files()[file].prefetch(from, here, stride);
   });
 }
 

@@ -31,7 +31,7 @@ class TokenSource {
   const std::vector<TokenFile>& files() const { return files_; }
   std::int64_t begin_of(std::size_t file) const { return begin_[file]; }  // its first token in the sequence
   std::size_t file_of(std::int64_t token) const;
-  DType dtype() const;  // u32 when any file is, else u16
+  DType dtype() const { return dtype_; }  // u32 when any file is, else u16
 
   // Bytes of text behind all tokens; -1 unless every sidecar says. Bits per byte of a mean loss in nats per token:
   // loss / ln 2 · size() / text_bytes() (end tokens are counted as part of the text they end).
@@ -43,9 +43,6 @@ class TokenSource {
 
   // Tokens first .. first + count - 1; may cross files.
   void read(std::int64_t first, std::int64_t count, std::int32_t* out) const;
-
-  // Asks the processor for the memory of the first of `count` tokens; nothing happens where they do not lie in memory.
-  void prefetch(std::int64_t first, std::int64_t count) const;
 
   // Calls part(file, first token within it, count) for each file that tokens first .. first + count - 1 lie in.
   template <class F>
@@ -60,27 +57,40 @@ class TokenSource {
   }
 
  private:
+  friend class TokenReader;
   void check_range(std::int64_t first, std::int64_t count) const;
 
   std::vector<TokenFile> files_;
   std::vector<std::int64_t> begin_;  // first token of each file, then the total
   std::int64_t vocab_;
+  DType dtype_ = DType::u16;
   std::int64_t text_bytes_ = -1;
   std::int64_t end_of_text_ = -1;
   std::string tokenizer_;
 };
 
-// Copies runs of tokens as they go into a batch: for each file it comes to it asks once whether the file is whole, so
-// that the short documents of a row cost one question and not many. For one row; make another for the next.
+// Copies runs of tokens as they go into a batch, the one that it is made for: a file is asked whether it is whole when the reader comes to it and
+// after every MiB, so that short rows and documents do not cost a question each.
 class TokenReader {
  public:
-  explicit TokenReader(const TokenSource& source) : source_(&source) {}
-  // Tokens first .. first + count - 1 as elements of dtype `as`, no narrower than source.dtype().
-  void copy(std::int64_t first, std::int64_t count, DType as, std::byte* out);
+  // as: no narrower than source.dtype().
+  TokenReader(const TokenSource& source, DType as) : source_(&source), as_(as), token_bytes_(size_of(as)) {}
+  // Tokens first .. first + count - 1.
+  void copy(std::int64_t first, std::int64_t count, std::byte* out);
+  // Ask the processor for the memory of these tokens, of at most the first 16 KiB in a file, or for the addresses of its pages alone. Nothing
+  // happens where they do not lie in memory.
+  void prefetch(std::int64_t first, std::int64_t count, std::int64_t stride = kLine) const;
+  static constexpr std::int64_t kLine = 64, kPage = 4096;  // bytes
 
  private:
+  static constexpr std::int64_t kAskAfter = 1 << 20;  // bytes
+
   const TokenSource* source_;
-  std::size_t checked_ = std::size_t(-1);
+  DType as_;
+  std::int64_t token_bytes_;
+  const TokenFile* file_ = nullptr;
+  std::int64_t begin_ = 0, end_ = 0;  // tokens of the file in the source
+  std::int64_t trusted_ = 0;          // bytes until the file is asked again
 };
 
 }  // namespace mylos::data

@@ -1,6 +1,8 @@
 #include "data/training_data.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -100,14 +102,9 @@ TrainingData::TrainingData(const DataConfig& config, std::int64_t vocab, std::in
     starts_.push_back(phase.start_step);
     factors_.push_back(phase.learning_rate);
   }
+  for (const NamedSamples& s : sources_)
+    if (s.tokens().dtype() == DType::u32) dtype_ = DType::u32;
   tokenizer_ = config.tokenizer.empty() ? common_tokenizer(tokens_of(sources_)) : config.tokenizer;
-}
-
-DType TrainingData::dtype() const {
-  return std::any_of(sources_.begin(), sources_.end(),
-                     [](const NamedSamples& s) { return s.tokens().dtype() == DType::u32; })
-             ? DType::u32
-             : DType::u16;
 }
 
 std::int64_t TrainingData::tokens() const {
@@ -148,6 +145,37 @@ TrainingData::Position TrainingData::at(std::int64_t place) const {
   return {turn.source, sources_[std::size_t(turn.source)].samples().sample_at(turn.index)};
 }
 
+void TrainingData::at(std::int64_t place, std::span<std::int32_t> sources, std::span<std::int64_t> samples) const {
+  if (sources_.size() == 1) {
+    std::fill(sources.begin(), sources.end(), 0);
+    return sources_.front().samples().samples_at(place, samples);
+  }
+  // The samples that a source gives to neighbouring places have numbers that follow each other: they are looked up together.
+  constexpr std::size_t kMost = 64;
+  for (; !samples.empty(); sources = sources.subspan(std::min(kMost, sources.size())),
+                           samples = samples.subspan(std::min(kMost, samples.size()))) {
+    const std::size_t n = std::min(kMost, samples.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      const Schedule::Turn turn = mixture_.at(place++);
+      sources[i] = std::int32_t(turn.source);
+      samples[i] = turn.index;
+    }
+    std::array<std::int64_t, kMost> of_one;
+    std::array<std::size_t, kMost> mine;
+    for (std::uint64_t left = ~std::uint64_t(0) >> (kMost - n); left != 0;) {
+      const auto first = std::size_t(std::countr_zero(left));
+      std::size_t count = 0;
+      for (std::size_t i = first; i < n; ++i)
+        if (sources[i] == sources[first]) mine[count++] = i;
+      sources_[std::size_t(sources[first])].samples().samples_at(samples[first], std::span(of_one).first(count));
+      for (std::size_t k = 0; k < count; ++k) {
+        samples[mine[k]] = of_one[k];
+        left &= ~(std::uint64_t(1) << mine[k]);
+      }
+    }
+  }
+}
+
 void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_t step, std::int64_t micro_batch,
                 HostBatch& out) {
   check_layout(layout);
@@ -155,21 +183,39 @@ void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_
         layout.samples_per_step(), data.samples_per_step());
   check(step >= 0 && micro_batch >= 0 && micro_batch < layout.micro_batches, "micro-batch {} of {} in step {}",
         micro_batch, layout.micro_batches, step);
-  out.prepare(layout.batch, data.sequence(), data.dtype());
+  out.prepare_unwritten(layout.batch, data.sequence(), data.dtype());
   out.step = step;
   out.micro_batch = micro_batch;
-  std::vector<TrainingData::Position> rows;
-  for (std::int64_t row = 0; row < layout.batch; ++row)
-    rows.push_back(data.at(place_of(layout, step, micro_batch, row)));
-  const auto samples = [&](std::int64_t row) -> const SampleSet& {
-    return data[std::size_t(rows[std::size_t(row)].source)].samples();
+  std::vector<TokenReader> readers;
+  readers.reserve(data.size());
+  for (std::size_t i = 0; i < data.size(); ++i) readers.emplace_back(data[i].tokens(), out.dtype);
+
+  // Memory fetches the rows ahead while one is copied and while the places of further ones are computed.
+  constexpr std::int64_t kAheadBytes = 4096, kTogether = 16;
+  const std::int64_t B = layout.batch, row_bytes = (data.sequence() + 1) * size_of(out.dtype),
+                     ahead = std::clamp<std::int64_t>(kAheadBytes / row_bytes, 1, kTogether);
+  const auto of_row = [&](std::int64_t row) -> std::pair<const SampleSet&, TokenReader&> {
+    const auto source = std::size_t(out.sources[std::size_t(row)]);
+    return {data[source].samples(), readers[source]};
   };
-  for (std::int64_t row = 0; row < layout.batch; ++row) {
-    if (row + 1 < layout.batch) samples(row + 1).prefetch(rows[std::size_t(row) + 1].sample);
-    samples(row).fill(out, row, rows[std::size_t(row)].sample);
-    out.sources[std::size_t(row)] = std::int32_t(rows[std::size_t(row)].source);
+  std::int64_t placed = 0, fetched = 0;
+  for (std::int64_t row = 0; row < B; ++row) {
+    for (; fetched < std::min(B, row + ahead + 1); ++fetched) {
+      if (fetched == placed) {
+        const auto n = std::size_t(std::min(kTogether, B - placed));
+        data.at(place_of(layout, step, micro_batch, placed), std::span(out.sources).subspan(std::size_t(placed), n),
+                std::span(out.samples).subspan(std::size_t(placed), n));
+        for (const std::int64_t end = placed + std::int64_t(n); placed < end; ++placed) {
+          const auto [samples, reader] = of_row(placed);
+          samples.prefetch_pages(out.samples[std::size_t(placed)], reader);
+        }
+      }
+      const auto [samples, reader] = of_row(fetched);
+      samples.prefetch(out.samples[std::size_t(fetched)], reader);
+    }
+    const auto [samples, reader] = of_row(row);
+    samples.fill(out, row, out.samples[std::size_t(row)], reader);
   }
-  out.count();
 }
 
 std::vector<NamedSamples> validation_data(const DataConfig& config, std::int64_t vocab, std::int64_t sequence) {

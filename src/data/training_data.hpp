@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,11 +50,11 @@ class TrainingData {
   std::size_t size() const { return sources_.size(); }  // sources
   const NamedSamples& operator[](std::size_t i) const { return sources_[i]; }
   std::int64_t sequence() const { return sequence_; }
-  DType dtype() const;                   // of batches: u32 when any file is, else u16
-  std::int64_t tokens() const;           // of all files
-  std::int64_t samples() const;          // of one epoch of every source
-  double fill() const;                   // real tokens / all of these samples; 1 without packing
-  const std::string& tokenizer() const;  // data.tokenizer, else that of all files (common_tokenizer.hpp)
+  DType dtype() const { return dtype_; }  // of batches: u32 when any file is, else u16
+  std::int64_t tokens() const;            // of all files
+  std::int64_t samples() const;           // of one epoch of every source
+  double fill() const;                    // real tokens / all of these samples; 1 without packing
+  const std::string& tokenizer() const;   // data.tokenizer, else that of all files (common_tokenizer.hpp)
 
   std::size_t phases() const { return mixture_.phases(); }
   std::int64_t start_step(std::size_t phase) const { return starts_[phase]; }
@@ -68,6 +69,8 @@ class TrainingData {
     std::int64_t source, sample;
   };
   Position at(std::int64_t place) const;
+  // Of place, place + 1, ... together.
+  void at(std::int64_t place, std::span<std::int32_t> sources, std::span<std::int64_t> samples) const;
   std::int64_t samples_per_step() const { return samples_per_step_; }
 
  private:
@@ -77,6 +80,7 @@ class TrainingData {
   std::vector<double> factors_;       // of each phase
   Mixture mixture_;
   std::string tokenizer_;
+  DType dtype_ = DType::u16;
 };
 
 // layout.samples_per_step() must be that of `data`.
