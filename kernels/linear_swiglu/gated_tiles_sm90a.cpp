@@ -53,8 +53,6 @@ struct Gated {
 #endif
 };
 
-detail::StoredMatrix stored(const Tensor& t) { return {t.data(), t.extent(1)}; }
-
 }  // namespace
 }  // namespace hopper
 
@@ -63,16 +61,15 @@ namespace device {
 using namespace hopper;
 
 bool gated_tiles_take(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out) {
-  const auto mapped = [](const Tensor& t) { return can_map(stored(t), t.extent(0), t.extent(1)); };
-  return is_hopper() && x.dtype() == DType::bf16 && out.extent(1) % 8 == 0 && mapped(x) && mapped(w) &&
-         mapped(gate_up) && mapped(out);
+  return is_hopper() && x.dtype() == DType::bf16 && out.extent(1) % 8 == 0 && can_map(x) && can_map(w) &&
+         can_map(gate_up) && can_map(out);
 }
 
 void gated_tiles(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out,
                  const detail::TileOptions& options) {
   const std::int64_t T = out.extent(0), F = out.extent(1), D = x.extent(1);
   launch_tiles<false, false>(
-      exec_of(stream).cuda_stream(), map_of(stored(x), T, D, kTileRows), map_of(stored(w), 2 * F, D, kTileColumns / 2),
+      exec_of(stream).cuda_stream(), map_of(x, kTileRows), map_of(w, kTileColumns / 2),
       schedule_of(T, (F + Gated::kColumns - 1) / Gated::kColumns, D, options),
       Gated{.gate_up = gate_up.as<bf16>(), .out = out.as<bf16>(), .rows = int(T), .width = int(F)});
 }

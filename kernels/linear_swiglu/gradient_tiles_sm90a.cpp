@@ -69,8 +69,6 @@ struct Gradient {
 #endif
 };
 
-detail::StoredMatrix stored(const Tensor& t) { return {t.data(), t.extent(1)}; }
-
 }  // namespace
 }  // namespace hopper
 
@@ -79,18 +77,16 @@ namespace device {
 using namespace hopper;
 
 bool gradient_tiles_take(const Tensor& dy, const Tensor& w, const Tensor& gate_up, const Tensor& dgate_up) {
-  const auto mapped = [](const Tensor& t) { return can_map(stored(t), t.extent(0), t.extent(1)); };
-  return is_hopper() && dy.dtype() == DType::bf16 && w.extent(1) % 8 == 0 && mapped(dy) && mapped(w) &&
-         mapped(gate_up) && mapped(dgate_up);
+  return is_hopper() && dy.dtype() == DType::bf16 && w.extent(1) % 8 == 0 && can_map(dy) && can_map(w) &&
+         can_map(gate_up) && can_map(dgate_up);
 }
 
 void gradient_tiles(const Stream& stream, const Tensor& dy, const Tensor& w, const Tensor& gate_up,
                     const Tensor& dgate_up, const detail::TileOptions& options) {
   const std::int64_t T = dy.extent(0), D = dy.extent(1), F = w.extent(1);
-  launch_tiles<false, true>(exec_of(stream).cuda_stream(), map_of(stored(dy), T, D, kTileRows),
-                            map_of(stored(w), D, F, kSlice),
+  launch_tiles<false, true>(exec_of(stream).cuda_stream(), map_of(dy, kTileRows), map_of(w, kSlice),
                             schedule_of(T, (F + kTileColumns - 1) / kTileColumns, D, options),
-                            Gradient{.gate_up_map = map_of(stored(gate_up), T, 2 * F, kTileRows),
+                            Gradient{.gate_up_map = map_of(gate_up, kTileRows),
                                      .gate_up = gate_up.as<bf16>(),
                                      .gradient = dgate_up.as<bf16>(),
                                      .rows = int(T),

@@ -190,8 +190,10 @@ inline Schedule schedule_of(std::int64_t rows, std::int64_t tiles_of_columns, st
 
 // The boxes in which an operand is brought: 64 elements of each of `rows` rows, swizzled. `matrix` [height, width].
 CUtensorMap map_of(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width, int rows);
+CUtensorMap map_of(const Tensor& dense, int rows);
 // Whether an operand can be brought in boxes: rows that begin at multiples of 16 bytes.
 bool can_map(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width);
+bool can_map(const Tensor& dense);
 void check_launch(cudaError_t status, const char* what);
 
 template <bool kAcrossA, bool kAcrossB, class End>

@@ -93,6 +93,14 @@ CUtensorMap map_of(const detail::StoredMatrix& matrix, std::int64_t height, std:
   return map;
 }
 
+namespace {
+detail::StoredMatrix stored(const Tensor& dense) { return {dense.data(), dense.extent(1)}; }
+}  // namespace
+CUtensorMap map_of(const Tensor& dense, int rows) {
+  return map_of(stored(dense), dense.extent(0), dense.extent(1), rows);
+}
+bool can_map(const Tensor& dense) { return can_map(stored(dense), dense.extent(0), dense.extent(1)); }
+
 }  // namespace mylos::kernels::hopper
 
 namespace mylos::kernels::detail {

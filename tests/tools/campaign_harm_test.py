@@ -15,24 +15,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 from mylos_campaign import convention  # noqa: E402
 from mylos_device import outcomes, plan  # noqa: E402
 from mylos_device.errors import PlanError  # noqa: E402
+from small_model import SMALL  # noqa: E402
 
 MYLOS = os.environ["MYLOS"]
-SMALL = """
-[model]
-dim = 32
-layers = 1
-heads = 2
-vocab = 64
-max_seq_len = 16
-[train]
-steps = 6
-batch = 2
-sequence = 16
-[data]
-dtype = "u32"
-[output]
-save_weights = false
-"""
 ROWS = """title = "a test"
 gpus = 0
 limit_s = 60

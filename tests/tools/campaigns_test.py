@@ -16,24 +16,9 @@ from mylos_device import plan, sweep  # noqa: E402
 from mylos_device.bench import Place  # noqa: E402
 from mylos_device.errors import PlanError  # noqa: E402
 from mylos_report import plots, quoted, readme  # noqa: E402
+from small_model import SMALL  # noqa: E402
 
 MYLOS = os.environ["MYLOS"]
-SMALL = """
-[model]
-dim = 32
-layers = 1
-heads = 2
-vocab = 64
-max_seq_len = 16
-[train]
-steps = 6
-batch = 2
-sequence = 16
-[data]
-dtype = "u32"
-[output]
-save_weights = false
-"""
 ROWS = """title = "a test"
 gpus = 0
 limit_s = 60

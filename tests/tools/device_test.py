@@ -13,24 +13,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from mylos_device import plan, tokens as token_files  # noqa: E402
+from small_model import SMALL  # noqa: E402
 
 MYLOS, BUILD = os.environ["MYLOS"], os.environ["MYLOS_BUILD"]
-CONFIG = """
-[model]
-dim = 32
-layers = 1
-heads = 2
-vocab = 64
-max_seq_len = 16
-[train]
-steps = 6
-batch = 2
-sequence = 16
-[data]
-dtype = "u32"
-[output]
-save_weights = false
-"""
 PLAN = """
 limit_s = 60
 [tokens.small]
@@ -62,7 +47,7 @@ class Device(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        (self.folder / "small.toml").write_text(CONFIG)
+        (self.folder / "small.toml").write_text(SMALL)
         (self.folder / "plan.toml").write_text(PLAN.format(config=self.folder / "small.toml"))
 
     def bench(self, *arguments, device=ROOT / "tools/device"):
