@@ -201,6 +201,14 @@ TEST(ValidateTrain, HoldsPeakMemoryAgainstTheDeviceAndItsSamples) {
   EXPECT_CONTAINS(peak(3.5e9), "saw more than 3000000000");
 }
 
+TEST(ValidateTrain, HoldsTheFillOfRowsWithinItsBounds) {
+  const auto fill = [](double part) {
+    return errors_of([=](MadeRun& r) { r.bundle.set_summary("data_fill", part, {"1", "altered"}); });
+  };
+  EXPECT_EQ(fill(1), "");
+  for (const double part : {0.0, -1.0, 1.01, kNaN, kInf}) EXPECT_CONTAINS(fill(part), "/summary/data_fill");
+}
+
 TEST(ValidateTrain, RefusesTelemetryThatNoSensorGives) {
   for (const auto& row : std::vector<std::vector<double>>{{1, 1e6, 1700, 0, 1},       // earlier than the one before
                                                           {20, 1, 1700, 0, 1},        // energy was given back
