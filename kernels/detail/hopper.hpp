@@ -3,6 +3,7 @@
 // Source: PTX ISA 8.0 and later, mbarrier, cp.async.bulk.tensor, wgmma.
 #pragma once
 
+#if defined(__CUDACC__)  // nothing for other compilers
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -135,3 +136,4 @@ __device__ inline void take_many_registers() { asm volatile("setmaxnreg.inc.sync
 #endif
 
 }  // namespace mylos::kernels::hopper
+#endif

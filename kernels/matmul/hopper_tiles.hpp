@@ -15,6 +15,7 @@
 // Sums are added in one order: the same bits in every run.
 #pragma once
 
+#if defined(__CUDACC__)  // nothing for other compilers
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -222,3 +223,4 @@ void launch_tiles(cudaStream_t stream, const CUtensorMap& a, const CUtensorMap& 
 }
 
 }  // namespace mylos::kernels::hopper
+#endif
