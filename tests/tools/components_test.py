@@ -44,7 +44,7 @@ def run():
     out = components_record.begin(facts(), {"warm_up": "until still", "stop": "when narrow"})
     skipped = {"samples_s": [], "skipped": "no time left"}
     out["cases"] = [case("optimizer/muon/125m", "eager", 9e-3), case("optimizer/muon/125m", "graph", 3e-3), case("optimizer/lion/125m", "eager", 1e-3, samples=7),
-                    case("optimizer/lion/125m", "graph", 1.0, **skipped), case("data/mapped/S512", "numpy", 1e-2, component="data", clock="host", flops=0.0)]
+                    case("optimizer/lion/125m", "graph", 1.0, **skipped), case("data/mapped_iteration", "numpy", 1e-2, component="data", clock="host", flops=0.0)]
     out["telemetry"] = {"gpu": {name: [0.0, 1.0] for name in peer_bundle.TELEMETRY_COLUMNS}}
     return out
 
