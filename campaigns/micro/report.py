@@ -1,5 +1,6 @@
 """Tables of micro's README, from its bench bundles: `mylos campaign report micro [--check]`."""
 
+import itertools
 import math
 import os
 import pathlib
@@ -92,18 +93,20 @@ ASKED = (
 
 
 def asked(results):
+    """Each machine that measured a case that something is asked of."""
     lines = []
-    for pattern, what, least in ASKED:
-        cases = [c for c in mylos_cases(results) if re.fullmatch(pattern, c["name"])]
+    for (pattern, what, least), is_gpu in itertools.product(ASKED, (True, False)):
+        cases = [c for c in mylos_cases(results, is_gpu) if re.fullmatch(pattern, c["name"])]
         if what == "rate":
             values, form, of = [c["byte_rate"] for c in cases], lambda v: f"{v / 1e9:.3g} GB/s", "one core"
         elif what == "share":
             values, form, of = [c["share"] for c in cases], lambda v: f"{v:.3f}", "a copy in the same run"
         else:
-            values, form, of = [v for _, v, _, _ in against(results, cases, what)], lambda v: f"{v:.2f}x", f"PyTorch, {what}, in the same call"
+            values, form, of = [v for _, v, _, _ in against(results, cases, what)], lambda v: f"{v:,.2f}x", f"PyTorch, {what}, in the same call"
         if values:
-            lines.append(["`" + pattern.rstrip("$").replace("|", "\\|") + "`", str(len(values)), of, span(values, form), form(least)])
-    return parts.table_of(["cases", "of them", "against", "seen", "at least"], lines)
+            name = "`" + pattern.rstrip("$").replace("|", "\\|") + "`"
+            lines.append([name, str(len(values)), "H200" if is_gpu else "CPU", of, span(values, form), form(least)])
+    return parts.table_of(["cases", "of them", "machine", "against", "seen", "at least"], lines)
 
 
 def attention_figure(results):
@@ -144,7 +147,7 @@ def skipped(results):
 if __name__ == "__main__":
     made = {"opening": parts.opening, "asked": asked, "attention-figure": attention_figure, "peers-figure": peers_figure}
     made["share-figure"] = share_figure(True, "ops/7b/.*/bf16$", "share.png", "Ops of a 7B block, bf16: part of the roofline")
-    made["cpu-figure"] = share_figure(False, "(ops|optimizer|data)/", "cpu.png", "On a CPU: part of the roofline")
+    made["cpu-figure"] = share_figure(False, "(ops/small/\\w+/f32|optimizer/.*|data/(mapped|packing).*)$", "cpu.png", "On a CPU, ops in f32: part of the roofline")
     made |= {name: component(name, True) for name in ("forward", "optimizer", "data", "checkpoint", "harness")}
     made |= {"cpu": component("all", False), "skipped": skipped, "not-run": parts.outcomes}
     sys.exit(folder_report.main(__file__, made))

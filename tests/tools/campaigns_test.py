@@ -140,6 +140,13 @@ class Folder(unittest.TestCase):
         self.assertIn("small-none", (self.place / "out/report.md").read_text())
         self.assertEqual(len(list((made / "results").glob("*.h5"))), 1)
         self.assertNotIn(str(self.place), next((made / "results").glob("*.rows.json")).read_text())
+        first = {path.name for path in (made / "results").iterdir()}
+        shutil.rmtree(made / "results")
+        done = subprocess.run([made / "mine.sh", "--scale", "cpu-smoke", "--only", "none", "--out", self.place / "out", "--keep", "--again"], cwd="/",
+                              env=folder.environment() | {"MYLOS": MYLOS}, capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        last = {path.name for path in (made / "results").iterdir()}
+        self.assertEqual((len(last), last & first), (2, set()), "a row that was measured again is kept as it was measured last")
         done = subprocess.run([sys.executable, made / "report.py"], env=folder.environment(), capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex((made / "README.md").read_text(), r"\| small-none \| mylos \| 0 \(CPU\)")

@@ -33,15 +33,19 @@ def _copy(path, target):
 
 
 def keep(campaign, folder):
-    """How many bundles were copied, and how many stayed behind."""
+    """How many bundles were copied, and how many stayed behind. A row that was measured again is kept as it was measured last."""
     if folder.resolve() == campaign.kept.resolve():
         raise PlanError(f"{folder} is where the campaign keeps its bundles already; name another folder of results with --out")
     records = {path: outcomes.read(path) for path in sorted(folder.glob("*.rows.json"))}
     if not records:
         raise PlanError(f"there is no record of rows (*.rows.json) in {folder}; `mylos campaign run {campaign.name}` leaves one")
     campaign.kept.mkdir(exist_ok=True)
+    last = {o["row"]: o["call"] for rows in records.values() for o in rows if o["status"] == "ok"}
     copied = left = 0
     for record, rows in records.items():
+        rows = [o for o in rows if last.get(o["row"], o["call"]) == o["call"]]
+        if not rows:
+            continue
         for path in (p for o in rows if o["status"] == "ok" for p in bundles.of_row(folder, o["row"], o["call"])):
             if why := _unfit(path):
                 say(f"not kept: {path.name}: {why}", sys.stderr)

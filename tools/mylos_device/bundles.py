@@ -95,8 +95,8 @@ def table(out: Path, call: str) -> None:
     except ModuleNotFoundError as error:
         say(f"no table: Python has no module '{error.name}'; run `tools/report {out}` where h5py is", sys.stderr)
         return
-    rows, problems, notes = campaign.read(out, call)
+    rows, problems, _ = campaign.read(out, call)
     if rows:
         say(campaign.short_table(rows))
-    for what in problems + notes:
+    for what in problems:  # notes are of bundles of other kinds, which have tables of their own
         say(what, sys.stderr)
