@@ -70,7 +70,8 @@ def model_cases(sizes: Sizes):
 
 
 def mlp_cases(sizes: Sizes):
-    D, inner, T = (64, 256, 128) if sizes.small else (768, 2048, 2048)
+    shape, T = (preset("debug"), 128) if sizes.small else (preset("125m"), 2048)
+    D, inner = shape["dim"], shape["ffn"]
 
     def mlp(x, gate_up, down):
         gate, up = F.linear(x, gate_up).chunk(2, -1)

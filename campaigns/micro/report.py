@@ -37,9 +37,15 @@ def microseconds(seconds):
     return f"{1e6 * seconds:,.2f}" if seconds < 1e-4 else f"{1e6 * seconds:,.0f}"
 
 
+def alike(case, peer):
+    """Whether both did the same work: names are equal by intent only. FLOPs of a rule may be counted as it is written, or as it is computed."""
+    counted = all(math.isfinite(c["flops"]) and c["flops"] > 0 for c in (case, peer))
+    return case["items"] == peer["items"] and (not counted or 0.75 < peer["flops"] / case["flops"] < 1.34)
+
+
 def fastest(peers, case):
     """The peer's fastest mode of the same case in the same call, or None."""
-    same = [p for p in peers if p["name"] == case["name"] and p["call"] == case["call"] and math.isfinite(p["median"])]
+    same = [p for p in peers if p["name"] == case["name"] and p["call"] == case["call"] and math.isfinite(p["median"]) and alike(case, p)]
     return min(same, key=lambda p: p["median"], default=None)
 
 
@@ -141,6 +147,8 @@ def peers_figure(results):
 
 def skipped(results):
     lines = sorted({(c["name"], c["system"], c["skipped"]) for c in all_cases(results) if c["skipped"]})
+    if not lines:
+        return "None." if all_cases(results) else ""
     return parts.table_of(["case", "system", "why it has no samples"], [[f"`{n}`", s, w.replace("|", "/")] for n, s, w in lines])
 
 

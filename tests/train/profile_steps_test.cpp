@@ -74,8 +74,10 @@ TEST(ProfileSteps, AddUpToTheRunsOwnTime) {
   const checkpoint::Reader file(folder.file("run.profile.h5"));
   const double run_s = file.real("/summary/step_time_run"), trace_s = file.real("/summary/step_time");
   if (!device_info().is_gpu) {
-    // The run times a step to the end of its last event, which comes just after its last kernel.
-    EXPECT_NEAR(trace_s / run_s, 1, 0.3) << trace_s << " against " << run_s;
+    // The run times a step to the end of its last event, which comes just after its last kernel; steps are of milliseconds, and
+    // other programs may take the processor between the two.
+    EXPECT_GT(trace_s / run_s, 0.5) << trace_s << " against " << run_s;
+    EXPECT_LT(trace_s / run_s, 2) << trace_s << " against " << run_s;
   }
   EXPECT_GT(file.real("/summary/step_time_before"), 0);
   std::ifstream in(folder.file("t.json"));

@@ -50,8 +50,11 @@ def read(folder):
 def state(row, key, latest, folder):
     """("done"|"failed"|"refused"|"open", the outcome or None)."""
     outcome = latest.get(row.name)
-    if not outcome or outcome.get("definition") != key:
-        return "open", outcome
+    if not outcome:
+        return "open", None
+    if outcome.get("definition") != key:
+        changed = "its entry, configuration, tokens or first weights are others than in that call"
+        return "open", outcome | {"reason": changed if outcome["status"] == "ok" else outcome["reason"]}
     if outcome["status"] == "ok":
         lost = bundles.lacks(folder, row, outcome["call"])
         return ("open" if lost else "done"), outcome | {"reason": lost}

@@ -61,7 +61,7 @@ def _headline(rows, is_gpu):
 
 
 def _presets(results):
-    return parts.runs(results.rows, ("row", "layers", "gpus", "tokens_per_s", "step_time", "mfu_causal", "memory", "planned", "loss", "call")) if results else ""
+    return parts.runs(results.rows, ("row", "layers", "gpus", "verdict", "tokens_per_s", "step_time", "mfu_causal", "memory", "planned", "losses", "call")) if results else ""
 
 
 def texts(links):

@@ -55,6 +55,8 @@ def split(plan, out, arguments):
             others.append((row, state, outcome))
         else:
             to_run.append(row)
+            if state == "open" and outcome and outcome["status"] == "ok":
+                say(f"{row.name}: measured again: {outcome['reason']} ({outcome['call']})")
     return to_run, others, seconds
 
 

@@ -200,8 +200,8 @@ def measure(plan: Plan, place: Place, options: Options, lock: Lock) -> tuple[lis
 
 def summary(rows: list) -> None:
     bad = [o for o in rows if o["status"] != "ok"]
-    for o in bad:
-        say(f"{o['row']}: {o['status']}: {o['reason']}")
+    for names, o in outcomes.alike(bad):
+        say(f"{names}: {o['status']}: {o['reason']}")
     say(f"{len(rows) - len(bad)} rows measured, {len(bad)} not")
 
 

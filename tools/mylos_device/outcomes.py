@@ -70,3 +70,11 @@ def write(path: Path, outcomes: list) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def alike(found: list) -> list:
+    """(the rows' names, one outcome) of each status and reason, in the order of the first."""
+    groups = {}
+    for o in found:
+        groups.setdefault((o["status"], o.get("reason", "")), []).append(o)
+    return [(", ".join([*(o["row"] for o in group[:3]), *([f"{len(group) - 3} more"] if len(group) > 3 else [])]), group[0]) for group in groups.values()]

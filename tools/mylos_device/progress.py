@@ -84,5 +84,8 @@ class Progress:
             self.draw("")
             with contextlib.suppress(OSError):
                 print("\r", end="", file=sys.stderr, flush=True)
+        if outcome["status"] == "refused":  # many rows for one reason, which comes at the end
+            say(f"{outcome['row']}: refused")
+            return
         reason = f"; {outcome['reason']}" if outcome["reason"] else ""
         say(f"{outcome['row']}: {outcome['status']} in {outcome['seconds']:.0f} s{reason}")

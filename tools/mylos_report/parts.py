@@ -7,6 +7,8 @@ MFU of a run whose attention stays inside documents is left out: it counts whole
 import math
 import re
 
+from mylos_device.outcomes import alike
+
 from .campaign import model_text, recompute_text, state_text, system_text
 from .markdown import clean, table
 
@@ -33,6 +35,26 @@ def with_interval(row):
 def _layers(row):
     layers = row["model"].get("layers", "?")
     return f"{model_text(row)}, {layers} layer{'s' * (layers != 1)} of {row['model'].get('dim', '?')}"
+
+
+PLAN_TOLERANCE = 0.02
+
+
+def losses(row):
+    return [row["losses"][step] for step in sorted(row["losses"])]
+
+
+def training_failures(row):
+    """What is wrong with a short run that ended: losses that are not finite or do not fall, memory that is not as planned."""
+    values, found = losses(row), []
+    if not all(map(math.isfinite, values)):
+        return ["a loss is not finite"]
+    if sum(values[-3:]) / 3 >= values[0]:
+        found.append(f"the loss does not fall: {values[0]:.3f} to {values[-1]:.3f}")
+    planned, peak = row["planned_memory"], row["peak_memory"]
+    if not planned or abs(peak - planned) > PLAN_TOLERANCE * planned:
+        found.append(f"memory: {planned} bytes planned, {peak:.0f} used")
+    return found
 
 
 COLUMNS = {
@@ -63,6 +85,8 @@ COLUMNS = {
     "ratio_limit": ("of the limit", lambda r: "" if r["system"] == "limit" else _or_none(r["ratio_limit"], lambda v: f"{v:.3f}")),
     "ratio_pytorch": ("of PyTorch", lambda r: "" if r["system"] != "mylos" else _or_none(r["ratio_pytorch"], lambda v: f"{v:.3f}")),
     "loss": ("loss", lambda r: _or_none(last_loss(r), lambda v: f"{v:.3f}")),
+    "losses": ("loss, first to last", lambda r: f"{losses(r)[0]:.3f} to {losses(r)[-1]:.3f}"),
+    "verdict": ("", lambda r: f"FAIL: {'; '.join(training_failures(r))}" if training_failures(r) else "PASS"),
     "call": ("call", lambda r: r["call"][-4:] or "none"),
 }
 USUAL = ("row", "system", "gpus", "nodes", "model", "batch", "sequence", "recompute", "state", "tokens_per_s_interval", "step_time",
@@ -177,4 +201,4 @@ def outcomes(results):
     bad = [o for o in results.outcomes if o["status"] != "ok"]
     if not bad:
         return "None of those that ran." if results.outcomes else "No record of rows is kept beside these bundles."
-    return table_of(["row", "", "reason"], [[o["row"], o["status"], clean(o.get("reason", ""), 400)] for o in bad])
+    return table_of(["row", "", "reason"], [[names, o["status"], clean(o.get("reason", ""), 400)] for names, o in alike(bad)])
