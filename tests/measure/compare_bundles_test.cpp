@@ -188,6 +188,7 @@ TEST(Diff, RunsOfTraining) {
   EXPECT_EQ(d.slower, 1);
   const Json j = Json::parse(d.json);
   EXPECT_NEAR(j["loss"]["largest_difference"].get<double>(), 0.25, 1e-9);
+  EXPECT_CONTAINS(j["warnings"].dump(), "one run a side");
   EXPECT_NEAR(j["loss"]["mean_of_last_b"].get<double>() - j["loss"]["mean_of_last_a"].get<double>(), 0.25, 1e-9);
   EXPECT_EQ(j["loss"]["last"], 50);
   ASSERT_EQ(j["config"].size(), 2u);
