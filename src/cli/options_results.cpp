@@ -43,7 +43,8 @@ void add_result_commands(CLI::App& app, Chosen& chosen) {
   bench->prefix_command();
   bench->callback([bench, &chosen] { chosen.command = [bench] { return cli::bench(bench->remaining()); }; });
 
-  auto* campaign = app.add_subcommand("campaign", "run, show and report many runs: run|status|report|new NAME");
+  auto* campaign =
+      app.add_subcommand("campaign", "run, show, report and keep many runs: run|status|report|keep|new NAME");
   campaign->set_help_flag();  // tools/campaign has its own
   campaign->prefix_command();
   campaign->callback(

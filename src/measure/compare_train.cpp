@@ -136,7 +136,8 @@ void compare_train(const Side& a, const Side& b, const DiffOptions& options, Jso
   const ComparedCase c{{steady_steps(run_a, a.path)}, {steady_steps(run_b, b.path)}, a.is_gpu && b.is_gpu, false};
   out["step_time"] = to_json(compare_cases(std::span(&c, 1), options.compare)[0]);
   out["warnings"].push_back(
-      "one run a side: the interval does not cover that one run differs from the next, or what else their machines did");
+      "one run a side: the interval does not cover that one run differs from the next, or what else their machines "
+      "did");
   out["step_time"]["what"] = "s a token over the steady windows";
   out["loss"] = compare_losses(run_a, run_b);
   out["config"] = compare_configs(run_a, run_b);
