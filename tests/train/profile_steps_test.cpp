@@ -2,6 +2,7 @@
 // without recorded graphs.
 #include "train/profile_steps.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -62,6 +63,11 @@ void expect_whole(const KernelProfile& p, const Config& c) {
   }
 }
 
+// How far the profile's step is from the run's own, as a part of it.
+double off_from_run(const checkpoint::Reader& profile) {
+  return std::abs(profile.real("/summary/step_time") / profile.real("/summary/step_time_run") - 1);
+}
+
 TEST(ProfileSteps, AddUpToTheRunsOwnTime) {
   const test::Folder folder;
   const Config c = test::tiny_config(folder, {"train.accumulation=2", "eval.interval=6", "train.steps=12"});
@@ -72,12 +78,17 @@ TEST(ProfileSteps, AddUpToTheRunsOwnTime) {
   EXPECT_EQ(p.windows.back().mark, 9);
   expect_whole(p, c);
   const checkpoint::Reader file(folder.file("run.profile.h5"));
-  const double run_s = file.real("/summary/step_time_run"), trace_s = file.real("/summary/step_time");
   if (!device_info().is_gpu) {
-    // The run times a step to the end of its last event, which comes just after its last kernel; steps are of milliseconds, and
-    // other programs may take the processor between the two.
-    EXPECT_GT(trace_s / run_s, 0.5) << trace_s << " against " << run_s;
-    EXPECT_LT(trace_s / run_s, 2) << trace_s << " against " << run_s;
+    // The run times a step to the end of its last event, which comes just after its last kernel. Steps take milliseconds, and other
+    // programs may take the processor between the two: one quiet run of three is enough.
+    double off = off_from_run(file);
+    for (int again = 0; off > 0.3 && again < 2; ++again) {
+      const test::Folder other;
+      const Config same = test::tiny_config(other, {"train.accumulation=2", "eval.interval=6", "train.steps=12"});
+      profiled(same, {.after = 4, .steps = 5}, other.file("run.profile.h5"));
+      off = off_from_run(checkpoint::Reader(other.file("run.profile.h5")));
+    }
+    EXPECT_LE(off, 0.3);
   }
   EXPECT_GT(file.real("/summary/step_time_before"), 0);
   std::ifstream in(folder.file("t.json"));
