@@ -7,6 +7,7 @@
 #include "checkpoint/isolate.hpp"
 #include "checkpoint/store.hpp"
 #include "measure/bench_record_file.hpp"
+#include "measure/findings.hpp"
 #include "measure/inspect.hpp"
 #include "measure/kernel_trace_bundle.hpp"
 #include "measure/validate_train.hpp"
@@ -91,7 +92,7 @@ bool applies(const Rule& rule, const std::string& kind) {
   return std::string(rule.kinds) == "*" || (!kind.empty() && all.find(" " + kind + " ") != std::string::npos);
 }
 
-class Check {
+class Check : Findings {
  public:
   explicit Check(const std::string& path) : file_(path, Trust::isolated) {}
 
@@ -114,23 +115,10 @@ class Check {
     if (kind == "train" || kind == "peer")
       guarded("/samples/steps", [&] { add(train_findings(file_, kind, text("/", "status"))); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
-    return std::move(findings_);
+    return std::move(list);
   }
 
  private:
-  void add(const std::vector<Finding>& more) { findings_.insert(findings_.end(), more.begin(), more.end()); }
-  void error(const std::string& where, const std::string& what) { findings_.push_back({true, where, what}); }
-  void warning(const std::string& where, const std::string& what) { findings_.push_back({false, where, what}); }
-
-  template <class Work>
-  void guarded(const std::string& where, Work work) {
-    try {
-      work();
-    } catch (const Error& e) {
-      error(where, e.what());
-    }
-  }
-
   std::string text(const std::string& object, const char* name) {
     std::string value;
     guarded(object, [&] {
@@ -228,7 +216,6 @@ class Check {
   }
 
   Reader file_;
-  std::vector<Finding> findings_;
 };
 
 }  // namespace

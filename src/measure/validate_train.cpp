@@ -1,4 +1,5 @@
 #include "measure/validate_train.hpp"
+#include "measure/findings.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -37,16 +38,16 @@ constexpr std::string_view kFollow[] = {"/derived/mfu_",
 
 constexpr double kEnergyTolerance = 1e-6;  // differences of a large counter
 
-class Check {
+class Check : Findings {
  public:
   Check(const Reader& file, const std::string& kind, const std::string& status)
       : file_(file), kind_{.is_peer = kind == "peer", .failed = status.starts_with("failed")} {}
 
   std::vector<Finding> run() {
-    samples_ = read_train_samples(file_, kind_, findings_);
-    const bool wrong = std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.error; });
-    if (wrong) return std::move(findings_);  // nothing follows from them
-    if (samples_.loss.empty()) findings_.push_back({false, "/samples/steps", "no step was recorded"});
+    samples_ = read_train_samples(file_, kind_, list);
+    const bool wrong = std::any_of(list.begin(), list.end(), [](const Finding& f) { return f.error; });
+    if (wrong) return std::move(list);  // nothing follows from them
+    if (samples_.loss.empty()) warning("/samples/steps", "no step was recorded");
     window_ = window_of(std::int64_t(samples_.loss.size()));
     Figures figures = train_figures(samples_.steps(), samples_.evaluations(), facts(), window_);
     if (samples_.has_gpu) {
@@ -61,21 +62,10 @@ class Check {
     without_reason(figures);
     guarded("/summary/device_memory_peak", [&] { peak_memory(); });
     guarded("/summary/data_fill", [&] { data_fill(); });
-    return std::move(findings_);
+    return std::move(list);
   }
 
  private:
-  void error(const std::string& where, const std::string& what) { findings_.push_back({true, where, what}); }
-
-  template <class Work>
-  void guarded(const std::string& where, Work work) {
-    try {
-      work();
-    } catch (const Error& e) {
-      error(where, e.what());
-    }
-  }
-
   template <class T>
   T stored(const std::string& object, const char* name, T otherwise) const {
     const Attributes all = file_.attributes(object);
@@ -252,7 +242,6 @@ class Check {
   TrainSamples samples_;
   SteadyWindow window_;
   std::map<std::string, double> given_;  // figures that the samples give, by path
-  std::vector<Finding> findings_;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 """`mylos campaign` where something is wrong or odd: one clear message, no traceback, nothing lost, nothing measured that does not count."""
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -15,9 +14,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 from mylos_campaign import convention  # noqa: E402
 from mylos_device import outcomes, plan  # noqa: E402
 from mylos_device.errors import PlanError  # noqa: E402
+from campaign_command import campaign, command, environment  # noqa: E402
 from small_model import SMALL  # noqa: E402
 
-MYLOS = os.environ["MYLOS"]
 ROWS = """title = "a test"
 gpus = 0
 limit_s = 60
@@ -30,19 +29,6 @@ config = "small.toml"
 set = ['data.train=["{tokens.small}"]']
 """
 ENDLESS = ROWS.replace('"fine"', '"endless"').replace("set = [", 'set = ["train.steps=1000000000", ')
-
-
-def environment(**more):
-    return {k: v for k, v in os.environ.items() if k != "MYLOS_DATA"} | {"MYLOS": MYLOS} | more
-
-
-def command(*arguments):
-    return [sys.executable, ROOT / "tools/campaign", *arguments]
-
-
-def campaign(*arguments, cwd=ROOT, prefix=()):
-    done = subprocess.run([*prefix, *command(*arguments)], cwd=cwd, env=environment(), capture_output=True, text=True, errors="replace")
-    return done.returncode, done.stdout, done.stderr
 
 
 def until(condition, seconds=60):

@@ -16,9 +16,9 @@ from mylos_device import plan, sweep  # noqa: E402
 from mylos_device.bench import Place  # noqa: E402
 from mylos_device.errors import PlanError  # noqa: E402
 from mylos_report import plots, quoted, readme  # noqa: E402
+from campaign_command import MYLOS, campaign  # noqa: E402
 from small_model import SMALL  # noqa: E402
 
-MYLOS = os.environ["MYLOS"]
 ROWS = """title = "a test"
 gpus = 0
 limit_s = 60
@@ -50,12 +50,6 @@ name = "mine"
 config = "small.toml"
 set = ['data.train=["{data}"]']
 """
-
-
-def campaign(*arguments, cwd=ROOT, **environment):
-    usual = {k: v for k, v in os.environ.items() if k != "MYLOS_DATA"} | {"MYLOS": MYLOS}
-    done = subprocess.run([sys.executable, ROOT / "tools/campaign", *map(str, arguments)], cwd=cwd, env=usual | environment, capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
 
 
 class Tree(unittest.TestCase):
