@@ -56,9 +56,9 @@ void describe(measure::Bundle& bundle, const std::vector<std::string>& command_l
   bundle.set(hardware);
   bundle.set_config(
       fmt::format("[bench]\nbudget_s = {}\ntarget_width = {}\nmin_samples = {}\nmax_samples = {}\nsample_s = {}\n"
-                  "warm_up_s = {}\nrotate = {}\ncold_bytes = {}\nquick = {}\n",
+                  "warm_up_s = {}\nrotate = {}\ncold_bytes = {}\nslow_down = {}\nquick = {}\n",
                   m.stop.budget_s, m.stop.target_width, m.stop.min_samples, m.stop.max_samples, m.sample_s, m.warm_up_s,
-                  m.rotate, m.cold_bytes, quick));
+                  m.rotate, m.cold_bytes, m.slow_down, quick));
 }
 
 std::vector<std::size_t> choose(const Cases& all, const Options& o) {
@@ -90,6 +90,7 @@ MeasureOptions measure_options(const Options& o) {
   m.stop.budget_s = o.budget_s.value_or(m.stop.budget_s);
   m.stop.target_width = o.target_width.value_or(m.stop.target_width);
   m.sample_s = o.sample_s.value_or(m.sample_s);
+  m.slow_down = o.slow_down;
   if (const double most = m.stop.budget_s / double(m.stop.least_samples); o.sample_s && m.sample_s > most)
     usage_error(
         "--sample is {} s; at most {} s are possible, as {} samples at least must fit in the budget of {} s (--budget)",

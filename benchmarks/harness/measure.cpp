@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "benchmarks/harness/spin.hpp"
 #include "benchmarks/harness/timer.hpp"
+#include "measure/statistics.hpp"
 #include "tensor/detail/device.hpp"
 
 namespace mylos::bench {
@@ -28,6 +30,24 @@ std::vector<Call> calls_of(const Case& c, Pool& pool, Call first, const MeasureO
     Call again = calls[calls.size() % sets];
     calls.push_back(std::move(again));
   }
+  return calls;
+}
+
+// The calls, each with a wait behind it: that part of the time of one now. On a GPU the wait is a kernel of its own, whose launch comes on top.
+std::vector<Call> slowed(std::vector<Call> calls, const Stream& stream, Runs runs, double part, double warm_up_s) {
+  constexpr int kLooks = 9;
+  Timer timed(stream, calls, runs);
+  std::vector<double> looks;
+  for (const auto begin = Clock::now(); looks.size() < kLooks || since(begin) < warm_up_s;)
+    looks.push_back(timed.seconds(1) / double(timed.calls_per_unit()));
+  const double wait_s = part * measure::median({looks.end() - kLooks, looks.end()});
+  for (Call& call : calls)
+    call = [=, &stream, plain = std::move(call)] {
+      plain();
+      if (runs != Runs::host) return spin(stream, (long long)(1e9 * wait_s));
+      for (const auto begin = Clock::now(); since(begin) < wait_s;) {
+      }
+    };
   return calls;
 }
 
@@ -100,7 +120,10 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   if (m.about.on_device) m.about.memory_bytes = double(pool.footprint());
   check_results(c, first, m.about);
   pool.stream().fence();
-  Timer timed(pool.stream(), calls_of(c, pool, std::move(first.call), options, m.about.warm), c.runs);
+  std::vector<Call> calls = calls_of(c, pool, std::move(first.call), options, m.about.warm);
+  if (options.slow_down > 0)
+    calls = slowed(std::move(calls), pool.stream(), c.runs, options.slow_down, options.warm_up_s);
+  Timer timed(pool.stream(), std::move(calls), c.runs);
 
   const auto begin = Clock::now();
   // Between stretches the device is idle; where the host queues as it goes, that must be little of the time.

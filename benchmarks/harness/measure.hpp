@@ -25,6 +25,8 @@ struct MeasureOptions {
       0;  // at least, of what others are held against, but no more than four budgets: under full load clocks fall for a second
   bool rotate = true;                                 // false: one set of operands, whatever the case wants
   std::int64_t cold_bytes = std::int64_t(512) << 20;  // ten times the L2 cache of an H200
+  // Part of a call's time for which each call waits in addition: a slowdown of known size, by which comparisons are proved.
+  double slow_down = 0;
 };
 // Those of the device; `quick`: samples short and few, caches as they are.
 MeasureOptions usual_options(bool quick);

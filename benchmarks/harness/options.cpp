@@ -39,6 +39,7 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --pool GIB           device memory for operands (GPU 32, CPU 0.75)
   --copies             beside every case that only moves memory, a copy of as many bytes
   --no_rooflines       leave out the cases that the chosen ones are held against (for tools/compare)
+  --slow_down PART     wait after each call for this part of its time (0.03: 3 %), which a comparison must find
   --products FILE      tuned matrix products, or "heuristic" (the usual file if it is there, as mylos train)
   --threads N          CPU threads (OMP_NUM_THREADS, else all cores)
   --benchmark_...      Google Benchmark's flags of output: out=FILE, out_format=json|console, format=json|console, color, counters_tabular,
@@ -53,6 +54,7 @@ Options parse(const std::vector<std::string>& arguments) {
       {"--budget", [&](const std::string& f, const std::string& v) { o.budget_s = number(f, v, 86400); }},
       {"--target_width", [&](const std::string& f, const std::string& v) { o.target_width = number(f, v, 1); }},
       {"--sample", [&](const std::string& f, const std::string& v) { o.sample_s = number(f, v, 3600); }},
+      {"--slow_down", [&](const std::string& f, const std::string& v) { o.slow_down = number(f, v, 1); }},
       {"--pool", [&](const std::string& f, const std::string& v) { o.pool_gib = number(f, v, 1e6, kLeastPoolGib); }},
       {"--threads", [&](const std::string& f, const std::string& v) {
          const double n = number(f, v, 512);

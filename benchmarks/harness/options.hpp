@@ -13,7 +13,8 @@ struct Options {
   std::vector<std::string> patterns;  // regular expressions found in the name of a case; none: all
   std::string bundle;                 // file to write, which must not be there without overwrite; empty: none
   std::optional<double> budget_s, target_width, sample_s;
-  double pool_gib = 0;  // 0: as the device suits
+  double slow_down = 0;  // part of a call's time
+  double pool_gib = 0;   // 0: as the device suits
   int threads = 0;
   std::string products;  // file of tuned matrix products; empty: the usual one if it is there
   bool list = false, quick = false, copies = false, no_rooflines = false, overwrite = false, help = false;

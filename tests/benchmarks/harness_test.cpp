@@ -74,6 +74,27 @@ TEST_F(Harness, AWaitTakesAsLongAsItLasts) {
   EXPECT_NEAR((us400 - us200) * 1e6, 200, gpu() ? 4 : 150);
 }
 
+TEST_F(Harness, ASlowdownOnPurposeIsAsLargeAsAsked) {
+  for (const Runs runs : {Runs::recorded, Runs::host}) {
+    Case c = spinning(400);
+    c.runs = runs;
+    MeasureOptions o = options();
+    if (runs == Runs::host)
+      c.make = [](Pool&) -> Set {
+        return {[] {
+          const auto begin = std::chrono::steady_clock::now();
+          while (std::chrono::steady_clock::now() - begin < std::chrono::microseconds(400)) {
+          }
+        }};
+      };
+    const double plain = usual(measure_case(c, pool(), o, nullptr));
+    o.slow_down = 0.5;
+    const double slowed = usual(measure_case(c, pool(), o, nullptr));
+    EXPECT_GT(slowed / plain, gpu() ? 1.49 : 1.3) << int(runs);
+    EXPECT_LT(slowed / plain, gpu() ? 1.52 : 2.5) << int(runs);
+  }
+}
+
 TEST_F(Harness, ACopyOfTwiceTheBytesTakesTwiceTheTime) {
   const std::int64_t bytes = std::int64_t(gpu() ? 512 : 8) << 20;
   const Measured one = measure_case(copying(bytes), pool(), options(), nullptr),

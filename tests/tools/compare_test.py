@@ -27,7 +27,9 @@ PROGRAM = """
     with open(here / "order.txt", "a") as log:
         log.write("{side}")
     number = len((here / "order.txt").read_text())
-    assert sys.argv[1] == "^x|y$" and sys.argv[2] == "--budget" and sys.argv[4] == "--bundle", sys.argv
+    slow = sys.argv[4] == "--slow_down"
+    assert not slow or ("{side}" == "b" and sys.argv[5] == "0.03"), sys.argv
+    assert sys.argv[1] == "^x|y$" and sys.argv[2] == "--budget" and sys.argv[6 if slow else 4] == "--bundle", sys.argv
     if {fails} and number > 3:
         sys.exit("the device fell off")
     chance = random.Random(f"{side}{{number}}")
@@ -40,9 +42,9 @@ PROGRAM = """
               "versions": {{}}, "hardware": {{"device": "d", "backend": "OpenMP", "is_gpu": False, "device_memory": 1, "driver": "", "threads": 1,
               "cpu_cores": 1, "cpu": "c", "host_memory": 1}}, "command_line": ["fake"], "commit": "{side}", "host": "h", "operating_system": "o",
               "environment": {{}}, "telemetry": {{}}, "rules": {{"warm_up": "w", "stop": "s"}},
-              "cases": [case("x", 1e-3), case("y", {factor} * 1e-3)]}}
+              "cases": [case("x", (1.03 if slow else 1) * 1e-3), case("y", {factor} * 1e-3)]}}
     peer_bench.check(record)
-    peer_bench.write(record, record["cases"], "fake", pathlib.Path(sys.argv[5]))
+    peer_bench.write(record, record["cases"], "fake", pathlib.Path(sys.argv[-1]))
 """
 
 
@@ -77,6 +79,14 @@ class Compare(unittest.TestCase):
         again = self.compare(self.program("a"), self.program("b"))
         self.assertEqual(again.returncode, 1)
         self.assertIn("is there already", again.stderr)
+
+    def test_a_slowdown_on_purpose_is_asked_of_b_alone(self):
+        done = self.compare(self.program("a"), self.program("b"), "--json", "--slow-b", "0.03")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(c["name"], c["verdict"]) for c in json.loads(done.stdout)["cases"]], [("x", "SLOWER"), ("y", "SAME")])
+        refused = self.compare(self.program("a"), self.program("b"), "--slow-b", "3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--slow-b is 3", refused.stderr)
 
     def test_the_same_program(self):
         a = self.program("a")

@@ -27,6 +27,7 @@ def parse():
     parser.add_argument("--budget", type=float, default=1.0, metavar="S", help="seconds of measuring a case in one run (default 1)")
     parser.add_argument("--threshold", default="1%", help="the least change that matters (default 1%%)")
     parser.add_argument("--pair", action="append", default=[], metavar="X=Y", help="compare case X of A with case Y of B")
+    parser.add_argument("--slow-b", type=float, metavar="PART", help="slow B down on purpose: a wait of this part after each call (0.03: 3 %%)")
     parser.add_argument("--mylos", type=pathlib.Path, help="the program whose `diff` judges; default: that beside A, else build/mylos")
     parser.add_argument("--fail-on-slower", action="store_true", help="exit status 5 when a case is SLOWER")
     parser.add_argument("--json", action="store_true", help="the comparison as JSON")
@@ -35,6 +36,8 @@ def parse():
         parser.error(f"--rounds is {arguments.rounds}; it must be {FEWEST} to 200")
     if not arguments.budget > 0:
         parser.error(f"--budget is {arguments.budget}; it must be above 0")
+    if arguments.slow_b is not None and not 0 < arguments.slow_b <= 1:
+        parser.error(f"--slow-b is {arguments.slow_b}; it must be above 0 and at most 1")
     return arguments
 
 
@@ -54,7 +57,8 @@ def measure(arguments, mylos, interrupts):
         if not program.is_file():
             raise CompareError(f"'{program}' is no program")
         programs[side] = program.resolve()
-    rounds = Rounds(programs, arguments.filter, arguments.budget, arguments.out, log, interrupts)
+    slow_b = {"b": ["--slow_down", str(arguments.slow_b)]} if arguments.slow_b is not None else None
+    rounds = Rounds(programs, arguments.filter, arguments.budget, arguments.out, log, interrupts, slow_b)
     rounds.prepare()
     log.write_bytes(b"")
     bundle, seconds = rounds.warm_up()

@@ -35,9 +35,11 @@ def order(number):
 
 
 class Rounds:
-    def __init__(self, programs, pattern, budget, folder, log, interrupts, more=()):
+    def __init__(self, programs, pattern, budget, folder, log, interrupts, more=None):
+        """more: a side's own further arguments."""
         self.programs, self.folder, self.log, self.interrupts = programs, pathlib.Path(folder), log, interrupts
-        self.arguments = [pattern, "--budget", str(budget), *more]
+        self.arguments = [pattern, "--budget", str(budget)]
+        self.more = more or {}
         # One name for all runs, so that the comparison knows that they ran in one turn on one machine.
         self.environment = dict(os.environ)
         self.environment.setdefault("MYLOS_CALL", time.strftime("compare-%Y%m%dT%H%M%SZ-", time.gmtime()) + os.urandom(2).hex())
@@ -51,7 +53,7 @@ class Rounds:
 
     def run(self, side, bundle):
         """One run of a side's program; seconds it took."""
-        command = [str(self.programs[side]), *self.arguments, "--bundle", str(bundle)]
+        command = [str(self.programs[side]), *self.arguments, *self.more.get(side, []), "--bundle", str(bundle)]
         begin = time.monotonic()
         with open(self.log, "ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
