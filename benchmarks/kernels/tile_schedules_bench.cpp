@@ -38,7 +38,7 @@ struct Way {
   std::vector<double> times = {};
 };
 
-const std::vector<TileOptions> kSchedules{{8, 2}, {8, 0}, {8, 1}, {8, 3}, {4, 2}, {16, 2}, {12, 2}};
+const std::vector<TileOptions> kSchedules{{8, 0}, {8, 1}, {8, 2}, {8, 3}, {16, 0}};
 
 std::string name_of(const TileOptions& o) { return fmt::format("strip {} lag {}", o.strip, o.lag); }
 

@@ -28,11 +28,12 @@ __device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.rele
 __device__ inline void arrive_and_expect(std::uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-// Arrives at the same barrier of block `rank` of the cluster.
+// Arrives at the same barrier of block `rank` of the cluster. Scopes here and in wait() are the block: what is handed over are reads by products that are done and copies that
+// count their bytes. A scope of the cluster would cost a fence of the whole device at each arrival, and all of the L1 cache at each wait: a quarter of a product's speed.
 __device__ inline void arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
@@ -41,7 +42,7 @@ __device__ inline void wait(std::uint32_t barrier, std::uint32_t parity) {
   std::uint32_t done;
   do {
     asm volatile(
-        "{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
         "selp.u32 %0, 1, 0, p;\n}"
         : "=r"(done)
         : "r"(barrier), "r"(parity)
@@ -93,6 +94,10 @@ __device__ std::uint64_t descriptor(std::uint32_t address) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t(1) << 62, kNext = std::uint64_t(1024 >> 4) << 32,
                           kNextAcross = std::uint64_t(kAcross ? kAcrossBytes >> 4 : 1) << 16;
   return kSwizzle128 | kNext | kNextAcross | ((address & 0x3FFFF) >> 4);
+}
+// The descriptor of what lies so many bytes behind: addresses are in the lower half, which they do not fill.
+__device__ inline std::uint64_t behind(std::uint64_t descriptor, std::uint32_t bytes) {
+  return (descriptor & ~std::uint64_t(0xFFFFFFFF)) | (std::uint32_t(descriptor) + (bytes >> 4));
 }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -41,7 +41,11 @@ bool can_fuse_swiglu(const Tensor& x, const Tensor& w, const Tensor& gate_up, co
 bool can_fuse_swiglu_backward(const Tensor& dy, const Tensor& w, const Tensor& gate_up, const Tensor& dgate_up) {
   return device::gradient_tiles_take(dy, w, gate_up, dgate_up);
 }
+bool has_fused_swiglu(DType dtype, std::int64_t D, std::int64_t F) {
+  return detail::has_tiles() && dtype == DType::bf16 && D % 8 == 0 && F % 8 == 0;
+}
 #else
+bool has_fused_swiglu(DType, std::int64_t, std::int64_t) { return false; }
 bool can_fuse_swiglu(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
 bool can_fuse_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
 #endif

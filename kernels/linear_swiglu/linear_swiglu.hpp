@@ -6,7 +6,7 @@
 //
 // `apart` is linear_forward and swiglu_forward, linear_backward_input and swiglu_backward. `fused` is a product of our own for Hopper (bf16; D and F multiples of 8) that
 // goes on from its sums, rounded as they would have been stored: the same bits but for the order of those sums. dout is not written then, and may be none.
-// The model takes them apart: what fusing brings to a step has not been measured.
+
 // FLOPs 4·T·D·F forward, 2·T·D·F backward; bytes beside the product's own: apart 3·T·F·size and 5·T·F·size, fused T·F·size and 3·T·F·size.
 #pragma once
 
@@ -16,7 +16,9 @@ namespace mylos::kernels {
 
 enum class LinearSwiglu { apart, fused };
 
-// Whether `fused` takes these shapes on this device.
+// Whether `fused` takes a layer of these sizes on this device.
+bool has_fused_swiglu(DType dtype, std::int64_t D, std::int64_t F);
+// Whether `fused` takes these operands on this device.
 bool can_fuse_swiglu(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out);
 bool can_fuse_swiglu_backward(const Tensor& dy, const Tensor& w, const Tensor& gate_up, const Tensor& dgate_up);
 // workspace: matmul_workspace() bytes.

@@ -96,8 +96,10 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
 template <bool kAcrossA, bool kAcrossB, class End>
 __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t stages, std::uint32_t full,
                          std::uint32_t empty) {
-  const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank()), half = int(threadIdx.x) / 128 - 1,
-            warp = int(threadIdx.x) / 32 % 4;
+  const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank()),
+            half = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128 - 1, 0), warp = int(threadIdx.x) / 32 % 4;
+  const std::uint64_t first_rows = descriptor<kAcrossA>(stages + half * (kRowBytes / 2)),
+                      first_columns = descriptor<kAcrossB>(stages + kRowBytes);
   // One thread for each block of the cluster says that this warpgroup has done with a stage: both blocks brought parts of it.
   const bool tells = threadIdx.x % 32 == 0 && warp < 2;
   // The second warpgroup begins behind the first and stays behind: while one writes sums, the other multiplies.
@@ -109,14 +111,14 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
     int last = 0;
     for (int slice = 0; slice < schedule.slices; ++slice, turn.next()) {
-      const std::uint32_t rows = stages + turn.stage * kStageBytes + half * (kRowBytes / 2),
-                          columns = stages + turn.stage * kStageBytes + kRowBytes;
+      const std::uint64_t rows = behind(first_rows, turn.stage * kStageBytes),
+                          columns = behind(first_columns, turn.stage * kStageBytes);
       wait(full + turn.stage * 8, turn.parity);
       begin_products();
 #pragma unroll
       for (int k = 0; k < kSlice / 16; ++k)
-        multiply_add<kAcrossA, kAcrossB>(d, descriptor<kAcrossA>(rows + k * (kAcrossA ? 2048 : 32)),
-                                         descriptor<kAcrossB>(columns + k * (kAcrossB ? 2048 : 32)), slice | k);
+        multiply_add<kAcrossA, kAcrossB>(d, behind(rows, k * (kAcrossA ? 2048 : 32)),
+                                         behind(columns, k * (kAcrossB ? 2048 : 32)), slice | k);
       end_products();
       wait_for_products<1>();
       if (tells && slice > 0) arrive_at(empty + last * 8, warp);

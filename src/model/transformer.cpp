@@ -4,6 +4,7 @@
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/embedding/embedding.hpp"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "kernels/matmul/matmul.hpp"
 #include "kernels/norm/norm.hpp"
 #include "kernels/random/random.hpp"
@@ -51,6 +52,10 @@ struct Transformer::Impl {
     }
     buffers = lay_out(model, execution, arena);
     if (arena.measuring()) return;
+    check(!execution.fused_swiglu || kernels::has_fused_swiglu(execution.storage, model.dim, model.ffn),
+          "SwiGLU in the end of a product needs a build with CUDA for Hopper, such a device, bf16 (here {}), and "
+          "dim ({}) and ffn ({}) that are multiples of 8; say train.swiglu = \"apart\"",
+          name_of(execution.storage), model.dim, model.ffn);
     const Stream stream;
     // The gaps between parameters take part in norms and optimizer updates of the whole buffer, so they must be zero.
     fill_zero(stream, weights);

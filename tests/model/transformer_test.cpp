@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "model/tiny_model.hpp"
 
 namespace mylos::model::test {
@@ -126,6 +127,41 @@ TEST_P(TransformerTest, StepAllocatesNothing) {
   m.stream.fence();
   EXPECT_EQ(device_memory().allocations, allocations);
   EXPECT_EQ(m.arena->peak_bytes(), m.arena->capacity_bytes());
+}
+
+// Where there are no tiles it says so, and a plan can be made all the same.
+TEST_P(TransformerTest, SwigluInItsProductsGivesTheSame) {
+  ModelConfig c = config();
+  c.dim = 48, c.ffn = 40;
+  ExecutionConfig e = execution(Recompute::full), fused_e = e;
+  fused_e.fused_swiglu = true;
+  Arena plan;
+  { const Transformer measured(c, fused_e, plan); }
+  EXPECT_GT(plan.peak_bytes(), 0);
+  if (!kernels::has_fused_swiglu(e.storage, c.dim, c.ffn)) {
+    try {
+      TinyModel m(c, fused_e);
+      FAIL() << "taken for possible";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("train.swiglu"), std::string::npos) << error.what();
+    }
+    return;
+  }
+  TinyModel apart(c, e), fused(c, fused_e);
+  for (TinyModel* m : {&apart, &fused}) m->initialize(test_seed());
+  const HostBatch b = batch();
+  const double want = apart.forward_backward(b, documents(), 0.01f, true);
+  for (const Recompute r : {Recompute::full, Recompute::selective, Recompute::none}) {
+    fused_e.recompute = r;
+    TinyModel again(c, fused_e);
+    again.initialize(test_seed());
+    const double got = again.forward_backward(b, documents(), 0.01f, true);
+    EXPECT_NEAR(got, want, 2e-3 * want);
+    for (const ParameterInfo& p : apart.model->layout().parameters)
+      EXPECT_TRUE(close(again.gradient(p.name), apart.gradient(p.name), 2e-2)) << p.name;
+    EXPECT_EQ(fused.forward_backward(b, documents(), 0.01f, true), got);
+    EXPECT_TRUE(fused.gradient_bytes() == again.gradient_bytes()) << "policy " << int(r) << " changed a gradient";
+  }
 }
 
 // The gradient is zero between parameters, so that norms over the flat buffer are those of the parameters.
