@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-constexpr std::size_t kFewestCalls = 4, kMostSets = 1024;
+constexpr std::size_t kMostSets = 1024;
 
 // The first set's call and those of further sets on other operands.
 std::vector<Call> calls_of(const Case& c, Pool& pool, Call first, const MeasureOptions& options, bool& warm) {
@@ -25,11 +25,6 @@ std::vector<Call> calls_of(const Case& c, Pool& pool, Call first, const MeasureO
   while (rotates && pool.footprint() < options.cold_bytes && pool.left() >= footprint && calls.size() < kMostSets)
     calls.push_back(c.make(pool).call);
   warm = c.warm || pool.footprint() < options.cold_bytes;
-  const std::size_t sets = calls.size();
-  while (calls.size() < kFewestCalls && c.runs == Runs::recorded) {
-    Call again = calls[calls.size() % sets];
-    calls.push_back(std::move(again));
-  }
   return calls;
 }
 

@@ -16,8 +16,8 @@ Timer::Timer(const Stream& stream, std::vector<Call> calls, Runs runs)
   if (!gated_) return;
   graph_.emplace(stream_, [this] { all(); });
   seconds(1);
-  // A stretch must be few launches: the queue of a stream is finite.
-  constexpr double kShortest = 2e-4;
+  // A stretch must be few launches, since the queue of a stream is finite; and what is between two launches little of it.
+  constexpr double kShortest = 1e-3;
   constexpr std::size_t kMostRecorded = 1024;
   const double once = seconds(1);
   if (once >= kShortest) return;
