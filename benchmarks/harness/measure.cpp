@@ -117,7 +117,8 @@ Measured measure_case(const Case& c, Pool& pool, const MeasureOptions& options, 
   pool.stream().fence();
   std::vector<Call> calls = calls_of(c, pool, std::move(first.call), options, m.about.warm);
   if (options.slow_down > 0)
-    calls = slowed(std::move(calls), pool.stream(), c.runs, options.slow_down, options.warm_up_s);
+    calls = slowed(std::move(calls), pool.stream(), c.runs, options.slow_down,
+                   std::min(options.warm_up_s, WarmUp::kPart * options.stop.budget_s));
   Timer timed(pool.stream(), std::move(calls), c.runs);
 
   const auto begin = Clock::now();

@@ -84,6 +84,29 @@ __device__ inline void prefetch_box(const CUtensorMap* map, int x, int y) {
   asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
 }
 
+// -- results: from shared memory to a box of the tensor, but for what lies outside of it --
+
+__device__ inline void store_box(const CUtensorMap* map, int x, int y, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void end_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until what all groups but the last kLater read of shared memory may be written again; of groups that this thread ended.
+template <int kLater>
+__device__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLater) : "memory");
+}
+// What threads wrote to shared memory is there for store_box() after this and a barrier.
+__device__ inline void fence_for_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Four matrices of 8 x 8 words of 16 bits: lane l gives the address of row l % 8 of matrix l / 8, 16 bytes, and has two neighbours of row l / 4 of each.
+__device__ inline void store_matrices(std::uint32_t row, const std::uint32_t (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 // -- products: D [64, 256] (+)= A · B of 16 along l, by the 128 threads of a warpgroup; both operands in shared memory in the 128-byte swizzle --
 // Thread t has in d[4 j + 2 i + e] the element of row 16 (t / 32) + t % 32 / 4 + 8 i and column 8 j + 2 (t % 4) + e.
 

@@ -12,42 +12,39 @@ namespace {
 struct Gated {
   static constexpr int kColumns = kTileColumns / 2;
 
-  bf16 *gate_up, *out;
-  int rows, width;  // T, F
+  CUtensorMap gate, up, out;  // [T, F], boxes of 64 x 64
+  int width;                  // F
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ int operand_row(int tile, int half) const { return tile * kColumns + half * width; }
-  __device__ void operator()(const float (&d)[128], int first, int tile) const {
-    constexpr int kUp = 64;
-    const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
-              left = tile * kColumns + piece_column();
+  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox& outbox) const {
+    constexpr int kUp = 64, kHalves = kColumns / kBox;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = top + 8 * i;
-      bf16* const both = gate_up + std::int64_t(row) * 2 * width + left;
-      bf16* const product = out + std::int64_t(row) * width + left;
+    for (int half = 0; half < kHalves; ++half) {
+      const int column = tile * kColumns + half * kBox;
+      std::uint32_t gates[kBox / 4], ups[kBox / 4];
 #pragma unroll
-      for (int g = 0; g < kColumns / kPiece; ++g) {
-        std::uint32_t gates[2], ups[2], products[2];
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const float* sum = d + 8 * g + 4 * k + 2 * i;
-          const Words<2, bf16> gate = to_words<bf16>(Floats<2>{{sum[0], sum[1]}}),
-                               up = to_words<bf16>(Floats<2>{{sum[kUp], sum[kUp + 1]}});
-          const Floats<2> a = to_floats(gate), b = to_floats(up);
-          gates[k] = gate.v[0];
-          ups[k] = up.v[0];
-          products[k] = to_words<bf16>(Floats<2>{{gated<bf16>(a.v[0], b.v[0]), gated<bf16>(a.v[1], b.v[1])}}).v[0];
-        }
-        exchange(gates);
-        exchange(ups);
-        exchange(products);
-        if (row < rows && left + kPiece * g < width) {
-          store_raw(reinterpret_cast<std::uint32_t*>(both + kPiece * g), gates);
-          store_raw(reinterpret_cast<std::uint32_t*>(both + kPiece * g + width), ups);
-          store_raw(reinterpret_cast<std::uint32_t*>(product + kPiece * g), products);
-        }
+      for (int n = 0; n < kBox / 4; ++n) {
+        const float* sum = d + 32 * half + 8 * (n / 4) + 4 * (n / 2 % 2) + 2 * (n % 2);
+        gates[n] = to_words<bf16>(Floats<2>{{sum[0], sum[1]}}).v[0];
+        ups[n] = to_words<bf16>(Floats<2>{{sum[kUp], sum[kUp + 1]}}).v[0];
       }
+      const auto four = [](const std::uint32_t(&from)[kBox / 4]) {
+        return [&from](int g, std::uint32_t(&words)[4]) {
+#pragma unroll
+          for (int n = 0; n < 4; ++n) words[n] = from[4 * g + n];
+        };
+      };
+      outbox.put(0 + half, gate, column, first, four(gates));
+      outbox.put(1 + half, up, column, first, four(ups));
+      outbox.put(2 + half, out, column, first, [&](int g, std::uint32_t(&words)[4]) {
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const Floats<2> a = to_floats(Words<2, bf16>{{gates[4 * g + n]}}),
+                          b = to_floats(Words<2, bf16>{{ups[4 * g + n]}});
+          words[n] = to_words<bf16>(Floats<2>{{gated<bf16>(a.v[0], b.v[0]), gated<bf16>(a.v[1], b.v[1])}}).v[0];
+        }
+      });
     }
   }
 #endif
@@ -68,10 +65,12 @@ bool gated_tiles_take(const Tensor& x, const Tensor& w, const Tensor& gate_up, c
 void gated_tiles(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out,
                  const detail::TileOptions& options) {
   const std::int64_t T = out.extent(0), F = out.extent(1), D = x.extent(1);
+  // Halves of gate_up, each a matrix: a box at the end of the gate must not reach into up.
+  const detail::StoredMatrix gate{gate_up.data(), 2 * F}, up{gate_up.as<bf16>() + F, 2 * F};
   launch_tiles<false, false>(
       exec_of(stream).cuda_stream(), map_of(x, kTileRows), map_of(w, kTileColumns / 2),
       schedule_of(T, (F + Gated::kColumns - 1) / Gated::kColumns, D, options),
-      Gated{.gate_up = gate_up.as<bf16>(), .out = out.as<bf16>(), .rows = int(T), .width = int(F)});
+      Gated{.gate = map_of(gate, T, F, kBox), .up = map_of(up, T, F, kBox), .out = map_of(out, kBox), .width = int(F)});
 }
 
 }  // namespace device

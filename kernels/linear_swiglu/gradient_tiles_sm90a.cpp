@@ -20,7 +20,7 @@ struct Gradient {
   __device__ void bring_ahead(int row, int tile, int part) const {
     prefetch_box(&gate_up_map, tile * kTileColumns + part % 4 * 64 + part / 4 * width, row);
   }
-  __device__ void operator()(const float (&d)[128], int first, int tile) const {
+  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox&) const {
     constexpr int kGroup = 8;  // pieces of a row under way at a time
     const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
               left = tile * kTileColumns + piece_column();

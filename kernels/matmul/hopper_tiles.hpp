@@ -6,7 +6,7 @@
 //
 //   struct End {                                                        // copied to the device
 //     __device__ int operand_row(int tile, int half) const;             // of op(B)ᵀ: where the 128 rows begin that are columns [0, 128) or [128, 256) of a tile
-//     __device__ void operator()(const float (&d)[128], int row, int tile) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
+//     __device__ void operator()(const float (&d)[128], int row, int tile, const Outbox& out) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
 //     __device__ void bring_ahead(int row, int tile, int part) const;   // may be missing: starts part 0 to 7 of what the end of a tile will read
 //   };
 //   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
@@ -27,7 +27,9 @@ namespace mylos::kernels::hopper {
 inline constexpr int kTileRows = 128, kTileColumns = 256, kSlice = 64, kStages = 4, kTileThreads = 384;
 inline constexpr int kRowBytes = kTileRows * kSlice * 2, kColumnBytes = kTileColumns * kSlice * 2,
                      kStageBytes = kRowBytes + kColumnBytes;
-inline constexpr int kTileScratch = kStages * kStageBytes + 1024;  // the swizzle wants 1024 bytes of alignment
+inline constexpr int kBox = 64, kBoxBytes = kBox * kBox * 2, kBoxes = 2;  // of results, and how many a warpgroup has
+inline constexpr int kTileScratch =
+    kStages * kStageBytes + 2 * kBoxes * kBoxBytes + 1024;  // the swizzle wants 1024 bytes of alignment
 
 struct Schedule {
   int pairs, columns, slices;  // pairs of tiles of rows, tiles of columns, slices along l
@@ -48,6 +50,50 @@ __host__ __device__ inline Tile tile_at(const Schedule& s, int index) {
 // Of the two warpgroups that multiply, the second waits until the first arrives.
 __device__ inline void arrive_for_waiting() { asm volatile("barrier.cta.arrive 1, 256;" ::: "memory"); }
 __device__ inline void wait_for_arrival() { asm volatile("barrier.cta.sync 1, 256;" ::: "memory"); }
+
+// The way of bf16 results out: a warpgroup puts boxes of 64 rows and 64 columns into shared memory, from where the copy engine takes them, and goes on. One by one they
+// would keep the warps busy with addresses for a twentieth of a tile's time.
+class Outbox {
+ public:
+  __device__ Outbox(std::uint32_t boxes, int half)
+      : first_row_(boxes + half * kBoxes * kBoxBytes + (int(threadIdx.x) / 32 % 4 * 16 + int(threadIdx.x) % 16) * 128),
+        boxes_(boxes + half * kBoxes * kBoxBytes),
+        barrier_(2 + half) {}
+
+  // Columns [x, x + 64) of rows [y, y + 64). words(g, w) gives those of this thread in columns [16 g, 16 g + 16): rows r and r + 8 of
+  // columns c, then of c + 8, as sums lie. `number` counts the boxes of a tile, of which there is an even number.
+  template <class GetWords>
+  __device__ void put(int number, const CUtensorMap& map, int x, int y, const GetWords& words) const {
+    const bool leads = threadIdx.x % 128 == 0;
+    const std::uint32_t at = number % kBoxes * kBoxBytes;
+    if (leads) wait_for_stores<kBoxes - 1>();
+    synchronize();
+#pragma unroll
+    for (int g = 0; g < kBox / 16; ++g) {
+      std::uint32_t w[4];
+      words(g, w);
+      // The 128-byte swizzle: a row's pieces of 16 bytes change places by the row.
+      const std::uint32_t piece = std::uint32_t(2 * g + int(threadIdx.x) % 32 / 16) ^ (threadIdx.x % 8);
+      store_matrices(first_row_ + at + piece * 16, w);
+    }
+    fence_for_stores();
+    synchronize();
+    if (leads) {
+      store_box(&map, x, y, boxes_ + at);
+      end_stores();
+    }
+  }
+  // Before shared memory goes away.
+  __device__ void close() const {
+    if (threadIdx.x % 128 == 0) wait_for_stores<0>();
+  }
+
+ private:
+  __device__ void synchronize() const { asm volatile("barrier.cta.sync %0, 128;" ::"r"(barrier_) : "memory"); }
+
+  std::uint32_t first_row_, boxes_;
+  int barrier_;
+};
 
 // A place in the ring of stages, and the parity of its phase.
 struct Turn {
@@ -106,6 +152,7 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   const int lag = min(schedule.options.lag, schedule.slices - 1);
   if (lag > 0 && half == 1) wait_for_arrival();
   bool ahead = lag > 0 && half == 0;
+  const Outbox out(stages + kStages * kStageBytes, half);
   Turn turn;
   float d[128];
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
@@ -133,8 +180,9 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
 #pragma unroll
     for (float& x : d) asm volatile("" : "+f"(x)::"memory");  // no use of a sum moves above the wait
     const Tile tile = tile_at(schedule, t);
-    end(d, (2 * tile.pair + rank) * kTileRows + half * 64, tile.column);
+    end(d, (2 * tile.pair + rank) * kTileRows + half * 64, tile.column, out);
   }
+  out.close();
 }
 
 // Two words of each of two neighbouring lanes change places as a matrix is transposed. With words of columns 8 j and 8 j + 8 of a row of sums, two bf16 each, a lane has

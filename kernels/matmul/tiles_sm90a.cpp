@@ -7,45 +7,43 @@
 namespace mylos::kernels::hopper {
 namespace {
 
-// C = alpha · sums + beta · Z in bf16. A lane writes, and reads of Z, 8 bytes of a row at a time.
+// C = alpha · sums + beta · Z in bf16. Of Z a lane reads 8 bytes of a row at a time.
 struct Store {
-  bf16* c;
+  CUtensorMap c;  // boxes of 64 x 64
   const bf16* z;
-  std::int64_t c_stride, z_stride;
+  std::int64_t z_stride;
   int rows, columns;
   float alpha, beta;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ int operand_row(int tile, int half) const { return tile * kTileColumns + half * (kTileColumns / 2); }
-  __device__ void operator()(const float (&d)[128], int first, int tile) const {
+  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox& out) const {
     const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
               left = tile * kTileColumns + piece_column();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = top + 8 * i;
+    for (int box = 0; box < kTileColumns / kBox; ++box)
+      out.put(box, c, tile * kTileColumns + box * kBox, first, [&](int g, std::uint32_t(&words)[4]) {
 #pragma unroll
-      for (int g = 0; g < kTileColumns / kPiece; ++g) {
-        const int column = left + kPiece * g;
-        const bool inside = row < rows && column < columns;
-        std::uint32_t words[2] = {};
-        if (beta != 0.0f) {
-          if (inside) load_raw<2>(reinterpret_cast<const std::uint32_t*>(z + row * z_stride + column), words);
-          exchange(words);
-        }
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const float* sum = d + 8 * g + 4 * k + 2 * i;
-          Floats<2> x{{alpha * sum[0], alpha * sum[1]}};
+        for (int i = 0; i < 2; ++i) {
+          const int row = top + 8 * i, column = left + box * kBox + kPiece * g;
+          std::uint32_t add[2] = {};
           if (beta != 0.0f) {
-            const Floats<2> add = to_floats(Words<2, bf16>{{words[k]}});
-            x = {{Kokkos::fma(beta, add.v[0], x.v[0]), Kokkos::fma(beta, add.v[1], x.v[1])}};
+            if (row < rows && column < columns)
+              load_raw<2>(reinterpret_cast<const std::uint32_t*>(z + row * z_stride + column), add);
+            exchange(add);
           }
-          words[k] = to_words<bf16>(x).v[0];
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const float* sum = d + 32 * box + 8 * g + 4 * k + 2 * i;
+            Floats<2> x{{alpha * sum[0], alpha * sum[1]}};
+            if (beta != 0.0f) {
+              const Floats<2> y = to_floats(Words<2, bf16>{{add[k]}});
+              x = {{Kokkos::fma(beta, y.v[0], x.v[0]), Kokkos::fma(beta, y.v[1], x.v[1])}};
+            }
+            words[2 * k + i] = to_words<bf16>(x).v[0];
+          }
         }
-        exchange(words);
-        if (inside) store_raw(reinterpret_cast<std::uint32_t*>(c + row * c_stride + column), words);
-      }
-    }
+      });
   }
 #endif
 };
@@ -111,15 +109,14 @@ bool tiles_take(const Product& p) {
   const auto by_rows = [](const StoredMatrix& matrix) { return is_aligned(matrix.data) && matrix.stride % 8 == 0; };
   const bool a = p.transpose_a ? hopper::can_map(p.a, p.l, p.m) : hopper::can_map(p.a, p.m, p.l),
              b = p.transpose_b ? hopper::can_map(p.b, p.n, p.l) : hopper::can_map(p.b, p.l, p.n);
-  return has_tiles() && p.in == DType::bf16 && p.out == DType::bf16 && p.n % 8 == 0 && a && b && by_rows(p.c) &&
-         (p.beta == 0.0f || by_rows(p.z));
+  return has_tiles() && p.in == DType::bf16 && p.out == DType::bf16 && p.n % 8 == 0 && a && b &&
+         hopper::can_map(p.c, p.m, p.n) && (p.beta == 0.0f || by_rows(p.z));
 }
 
 void tiles_product(const Stream& stream, const Product& p, const TileOptions& options) {
   using namespace hopper;
-  const Store store{.c = static_cast<bf16*>(p.c.data),
+  const Store store{.c = map_of(p.c, p.m, p.n, kBox),
                     .z = static_cast<const bf16*>(p.z.data),
-                    .c_stride = p.c.stride,
                     .z_stride = p.z.stride,
                     .rows = int(p.m),
                     .columns = int(p.n),
