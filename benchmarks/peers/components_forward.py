@@ -95,7 +95,8 @@ def _attention(sizes: Sizes, batch, sequence, heads, kv_heads, head_size, backwa
 
     def one():
         qkv = torch.randn(batch, sequence, width, head_size, device=sizes.device, dtype=sizes.dtype)
-        q, k, v = (t.transpose(1, 2).requires_grad_(backward) for t in qkv.split((heads, kv_heads, kv_heads), 2))
+        # Also forward alone as in training, with the sums that a backward pass needs.
+        q, k, v = (t.transpose(1, 2).requires_grad_(True) for t in qkv.split((heads, kv_heads, kv_heads), 2))
         run = functools.partial(F.scaled_dot_product_attention, q, k, v, is_causal=True, enable_gqa=heads != kv_heads)
         if not backward:
             return run

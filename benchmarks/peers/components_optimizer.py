@@ -75,7 +75,7 @@ def _make(sizes: Sizes, rule: str, size: str, mode: str):
 
 
 def cases(sizes: Sizes):
-    for rule in ("adamw", "lion", "schedule_free", "muon", "sgd"):
+    for rule in ("muon", "adamw", "lion", "schedule_free", "sgd"):
         for size in ("debug",) if sizes.small else ("125m", "1g"):
             matrices, others = shapes_of(size, rule == "muon")
             count, width = elements(matrices + others), torch.finfo(sizes.dtype).bits // 8

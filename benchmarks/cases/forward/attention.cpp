@@ -1,5 +1,5 @@
 // Attention, causal and within documents, on windows of a fused projection as the model has them: always as many tokens, longer and longer
-// sequences. FLOPs: kernels/attention/attention.hpp, those of one document over the number of documents in a row.
+// sequences; its gradients added up in any order, as PyTorch does, or in one (deterministic). FLOPs: kernels/attention/attention.hpp, those of one document over the number of documents in a row.
 #include "kernels/attention/attention.hpp"
 
 #include "benchmarks/cases/cases.hpp"
@@ -18,6 +18,7 @@ struct Operands {
   DType dtype;
   Tensor qkv, out, lse, dout, gradient, forward_work, backward_work;
   k::AttentionDocuments documents;
+  k::AttentionOptions options;
 
   std::int64_t width() const { return s.heads + 2 * s.kv_heads; }
   Tensor q(const Tensor& t) const { return t.slice(2, 0, s.heads); }
@@ -28,7 +29,7 @@ struct Operands {
   }
   void backward() const {
     kernels::attention_backward(p.stream(), q(qkv), k(qkv), v(qkv), documents, out, lse, dout, backward_work,
-                                q(gradient), k(gradient), v(gradient));
+                                q(gradient), k(gradient), v(gradient), options);
   }
 };
 
@@ -40,14 +41,14 @@ void add_documents(Operands& o) {
     starts.push_back(std::int32_t(t % o.s.sequence / length * length));
     if (t % length == 0) lengths.add(length);
   }
-  const k::AttentionBucket bucket = k::attention_bucket(o.s, o.dtype, lengths, {});
+  const k::AttentionBucket bucket = k::attention_bucket(o.s, o.dtype, lengths, o.options);
   const std::int64_t bytes = k::attention_document_tables(o.s, o.dtype);
   const Tensor start = o.p.integers(starts).reshape({o.s.batch, o.s.sequence});
   o.documents = k::AttentionDocuments(start, bucket, bytes > 0 ? o.p.take(DType::u8, {bytes}) : Tensor{});
   k::attention_prepare_documents(o.p.stream(), o.s, o.documents);
 }
 
-Operands operands(Pool& p, const k::AttentionShape& s, DType dtype, bool documents, bool backward) {
+Operands operands(Pool& p, const k::AttentionShape& s, DType dtype, const k::AttentionOptions& options, bool backward) {
   Operands o{.p = p,
              .s = s,
              .dtype = dtype,
@@ -58,12 +59,12 @@ Operands operands(Pool& p, const k::AttentionShape& s, DType dtype, bool documen
              .gradient = {},
              .forward_work = {},
              .backward_work = {},
-             .documents = {}};
+             .documents = {},
+             .options = options};
   o.qkv = p.take(dtype, {s.batch, s.sequence, o.width(), s.head_size});
   o.out = p.take(dtype, {s.batch, s.sequence, s.heads, s.head_size});
   o.lse = p.take(DType::f32, {s.batch, s.heads, s.sequence});
   const auto work = [&](bool of_backward) {
-    const k::AttentionOptions options{.documents = documents};
     return p.take(DType::u8, {std::max<std::int64_t>(1, k::attention_workspace(s, dtype, of_backward, options))});
   };
   o.forward_work = work(false);
@@ -72,7 +73,7 @@ Operands operands(Pool& p, const k::AttentionShape& s, DType dtype, bool documen
     o.gradient = p.take(dtype, {s.batch, s.sequence, o.width(), s.head_size});
     o.backward_work = work(true);
   }
-  if (documents) add_documents(o);
+  if (options.documents) add_documents(o);
   return o;
 }
 
@@ -143,12 +144,13 @@ struct Heads {
 };
 
 void add(Cases& cases, std::int64_t tokens, std::int64_t sequence, const Heads& n, DType dtype, bool documents,
-         bool backward) {
+         bool backward, bool deterministic) {
   const k::AttentionShape s{tokens / sequence, sequence, n.heads, n.kv_heads, n.head_size};
   const double flops = 2.0 * double(tokens) * double(sequence * n.heads * n.head_size) /
                        double(documents ? kDocuments : 1) * (backward ? 3.5 : 1);
-  cases.push_back({.name = fmt::format("attention/S{}/{}/{}/{}{}", sequence, documents ? "documents" : "causal", n.name,
-                                       backward ? "forward_backward" : "forward", dtype == DType::f32 ? "/f32" : ""),
+  cases.push_back({.name = fmt::format("attention/S{}/{}/{}/{}{}{}", sequence, documents ? "documents" : "causal",
+                                       n.name, backward ? "forward_backward" : "forward",
+                                       dtype == DType::f32 ? "/f32" : "", deterministic ? "/deterministic" : ""),
                    .component = "forward",
                    .dtype = std::string(name_of(dtype)),
                    .work = {.flops = flops,
@@ -156,7 +158,8 @@ void add(Cases& cases, std::int64_t tokens, std::int64_t sequence, const Heads& 
                             .item_units = "tokens",
                             .source = "kernels/attention/attention.hpp"},
                    .make = [=](Pool& p) -> Set {
-                     const Operands o = operands(p, s, dtype, documents, backward);
+                     const Operands o =
+                         operands(p, s, dtype, {.deterministic = deterministic, .documents = documents}, backward);
                      o.forward();
                      return {[=] {
                                o.forward();
@@ -179,8 +182,11 @@ void add_attention(Cases& cases, const Place& place) {
       for (const Heads& n : heads)
         for (const bool documents : {false, true})
           for (const bool backward : {false, true})
-            if (dtype == DType::bf16 || (sequence <= 2048 && !documents))
-              add(cases, place.gpu ? 16384 : 1024, sequence, n, dtype, documents, backward);
+            for (const bool deterministic : {false, true})
+              if ((dtype == DType::bf16 || (sequence <= 2048 && !documents)) &&
+                  (!deterministic ||
+                   (backward && place.gpu && dtype == DType::bf16)))  // cuDNN's alone knows two orders
+                add(cases, place.gpu ? 16384 : 1024, sequence, n, dtype, documents, backward, deterministic);
 }
 
 }  // namespace mylos::bench
