@@ -79,11 +79,6 @@ __device__ inline void fetch_box_for(std::uint16_t blocks, std::uint32_t to, con
       : "memory");
 }
 
-// To the L2 cache only, for what will be read soon.
-__device__ inline void prefetch_box(const CUtensorMap* map, int x, int y) {
-  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
-}
-
 // -- results: from shared memory to a box of the tensor, but for what lies outside of it --
 
 __device__ inline void store_box(const CUtensorMap* map, int x, int y, std::uint32_t from) {
@@ -100,10 +95,18 @@ __device__ void wait_for_stores() {
 // What threads wrote to shared memory is there for store_box() after this and a barrier.
 __device__ inline void fence_for_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Four matrices of 8 x 8 words of 16 bits: lane l gives the address of row l % 8 of matrix l / 8, 16 bytes, and has two neighbours of row l / 4 of each.
+// Four matrices of 8 x 8 words of 16 bits, to shared memory and from it: lane l gives the address of row l % 8 of matrix l / 8, 16 bytes, and has two neighbours of
+// row l / 4 of each.
 __device__ inline void store_matrices(std::uint32_t row, const std::uint32_t (&words)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(words[0]),
                "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+__device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(row)
                : "memory");
 }
 

@@ -66,11 +66,12 @@ void gated_tiles(const Stream& stream, const Tensor& x, const Tensor& w, const T
                  const detail::TileOptions& options) {
   const std::int64_t T = out.extent(0), F = out.extent(1), D = x.extent(1);
   // Halves of gate_up, each a matrix: a box at the end of the gate must not reach into up.
-  const detail::StoredMatrix gate{gate_up.data(), 2 * F}, up{gate_up.as<bf16>() + F, 2 * F};
-  launch_tiles<false, false>(
-      exec_of(stream).cuda_stream(), map_of(x, kTileRows), map_of(w, kTileColumns / 2),
-      schedule_of(T, (F + Gated::kColumns - 1) / Gated::kColumns, D, options),
-      Gated{.gate = map_of(gate, T, F, kBox), .up = map_of(up, T, F, kBox), .out = map_of(out, kBox), .width = int(F)});
+  const auto half = [&](std::int64_t first) {
+    return map_of(detail::StoredMatrix{gate_up.as<bf16>() + first, 2 * F}, T, F, kBox);
+  };
+  launch_tiles<false, false>(exec_of(stream).cuda_stream(), map_of(x, kTileRows), map_of(w, kTileColumns / 2),
+                             schedule_of(T, (F + Gated::kColumns - 1) / Gated::kColumns, D, options),
+                             Gated{.gate = half(0), .up = half(F), .out = map_of(out, kBox), .width = int(F)});
 }
 
 }  // namespace device

@@ -7,63 +7,48 @@ namespace mylos::kernels {
 namespace hopper {
 namespace {
 
-// Sums are the gradient of silu(gate) · up. Gate and up are on their way to the L2 cache before the sums are done; a thread then reads and writes pieces of 8 bytes of
-// both, eight of a row together, so that one wait serves them all.
+// Sums are the gradient of silu(gate) · up. Gate and up come through the ring, 64 columns of each at a time, and their gradients leave from the same places.
 struct Gradient {
-  CUtensorMap gate_up_map;  // boxes of 64 columns, 128 rows
-  const bf16* gate_up;
-  bf16* gradient;
-  int rows, width;  // T, F
+  CUtensorMap gate, up;                    // [T, F], boxes of 64 columns, 128 rows
+  CUtensorMap gate_gradient, up_gradient;  // boxes of 64 x 64
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static constexpr int kParts = kTileColumns / kBox, kHalf = kTileRows * kBox * 2, kPartBytes = 2 * kHalf;
+
   __device__ int operand_row(int tile, int half) const { return tile * kTileColumns + half * (kTileColumns / 2); }
-  __device__ void bring_ahead(int row, int tile, int part) const {
-    prefetch_box(&gate_up_map, tile * kTileColumns + part % 4 * 64 + part / 4 * width, row);
+  __device__ void bring(int part, std::uint32_t stage, int row, int tile, std::uint32_t barrier) const {
+    const int column = tile * kTileColumns + part * kBox;
+    fetch_box(stage, &gate, column, row, barrier);
+    fetch_box(stage + kHalf, &up, column, row, barrier);
   }
-  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox&) const {
-    constexpr int kGroup = 8;  // pieces of a row under way at a time
-    const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
-              left = tile * kTileColumns + piece_column();
+  __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile,
+                             const Warpgroup& group) const {
+    const std::uint32_t gates = stage + group.half() * kBoxBytes, ups = gates + kHalf;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = top + 8 * i;
-      const std::int64_t begin = std::int64_t(row) * 2 * width + left;
-      const auto inside = [&](int piece) { return row < rows && left + kPiece * piece < width; };
+    for (int g = 0; g < kBox / 16; ++g) {
+      std::uint32_t gate_words[4], up_words[4];
+      load_matrices(row_of_matrix(gates, g), gate_words);
+      load_matrices(row_of_matrix(ups, g), up_words);
 #pragma unroll
-      for (int group = 0; group < kTileColumns / kPiece; group += kGroup) {
-        std::uint32_t gates[kGroup][2], ups[kGroup][2];
-#pragma unroll
-        for (int n = 0; n < kGroup; ++n) {
-          gates[n][0] = gates[n][1] = ups[n][0] = ups[n][1] = 0;
-          if (inside(group + n)) {
-            const bf16* const from = gate_up + begin + kPiece * (group + n);
-            load_raw<2>(reinterpret_cast<const std::uint32_t*>(from), gates[n]);
-            load_raw<2>(reinterpret_cast<const std::uint32_t*>(from + width), ups[n]);
-          }
-        }
-#pragma unroll
-        for (int n = 0; n < kGroup; ++n) {
-          exchange(gates[n]);
-          exchange(ups[n]);
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const float* sum = d + 8 * (group + n) + 4 * k + 2 * i;
-            const Floats<2> g = to_floats(Words<2, bf16>{{gates[n][k]}}), u = to_floats(Words<2, bf16>{{ups[n][k]}}),
-                            dy = to_floats(to_words<bf16>(Floats<2>{{sum[0], sum[1]}}));
-            const GatedGradient a = gated_gradient<bf16>(g.v[0], u.v[0], dy.v[0]),
-                                b = gated_gradient<bf16>(g.v[1], u.v[1], dy.v[1]);
-            gates[n][k] = to_words<bf16>(Floats<2>{{a.gate, b.gate}}).v[0];
-            ups[n][k] = to_words<bf16>(Floats<2>{{a.up, b.up}}).v[0];
-          }
-          exchange(gates[n]);
-          exchange(ups[n]);
-          if (inside(group + n)) {
-            bf16* const to = gradient + begin + kPiece * (group + n);
-            store_raw(reinterpret_cast<std::uint32_t*>(to), gates[n]);
-            store_raw(reinterpret_cast<std::uint32_t*>(to + width), ups[n]);
-          }
-        }
+      for (int n = 0; n < 4; ++n) {
+        const float* sum = d + 32 * part + 8 * g + 4 * (n / 2) + 2 * (n % 2);
+        const Floats<2> x = to_floats(Words<2, bf16>{{gate_words[n]}}), u = to_floats(Words<2, bf16>{{up_words[n]}}),
+                        dy = to_floats(to_words<bf16>(Floats<2>{{sum[0], sum[1]}}));
+        const GatedGradient a = gated_gradient<bf16>(x.v[0], u.v[0], dy.v[0]),
+                            b = gated_gradient<bf16>(x.v[1], u.v[1], dy.v[1]);
+        gate_words[n] = to_words<bf16>(Floats<2>{{a.gate, b.gate}}).v[0];
+        up_words[n] = to_words<bf16>(Floats<2>{{a.up, b.up}}).v[0];
       }
+      store_matrices(row_of_matrix(gates, g), gate_words);
+      store_matrices(row_of_matrix(ups, g), up_words);
+    }
+    fence_for_stores();
+    group.synchronize();
+    if (group.leads()) {
+      const int column = tile * kTileColumns + part * kBox;
+      store_box(&gate_gradient, column, row, gates);
+      store_box(&up_gradient, column, row, ups);
+      end_stores();
     }
   }
 #endif
@@ -84,13 +69,16 @@ bool gradient_tiles_take(const Tensor& dy, const Tensor& w, const Tensor& gate_u
 void gradient_tiles(const Stream& stream, const Tensor& dy, const Tensor& w, const Tensor& gate_up,
                     const Tensor& dgate_up, const detail::TileOptions& options) {
   const std::int64_t T = dy.extent(0), D = dy.extent(1), F = w.extent(1);
+  // Halves, each a matrix: a box at the end of the gate must not reach into up.
+  const auto half = [&](const Tensor& both, std::int64_t first, int rows) {
+    return map_of(detail::StoredMatrix{both.as<bf16>() + first, 2 * F}, T, F, rows);
+  };
   launch_tiles<false, true>(exec_of(stream).cuda_stream(), map_of(dy, kTileRows), map_of(w, kSlice),
                             schedule_of(T, (F + kTileColumns - 1) / kTileColumns, D, options),
-                            Gradient{.gate_up_map = map_of(gate_up, kTileRows),
-                                     .gate_up = gate_up.as<bf16>(),
-                                     .gradient = dgate_up.as<bf16>(),
-                                     .rows = int(T),
-                                     .width = int(F)});
+                            Gradient{.gate = half(gate_up, 0, kTileRows),
+                                     .up = half(gate_up, F, kTileRows),
+                                     .gate_gradient = half(dgate_up, 0, kBox),
+                                     .up_gradient = half(dgate_up, F, kBox)});
 }
 
 }  // namespace device

@@ -7,7 +7,10 @@
 //   struct End {                                                        // copied to the device
 //     __device__ int operand_row(int tile, int half) const;             // of op(B)ᵀ: where the 128 rows begin that are columns [0, 128) or [128, 256) of a tile
 //     __device__ void operator()(const float (&d)[128], int row, int tile, const Outbox& out) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
-//     __device__ void bring_ahead(int row, int tile, int part) const;   // may be missing: starts part 0 to 7 of what the end of a tile will read
+//     // Or, where the end reads operands of its own, in as many parts; they come through the ring of stages, behind those of the product, kPartBytes each:
+//     static constexpr int kParts;
+//     __device__ void bring(int part, std::uint32_t stage, int row, int tile, std::uint32_t barrier) const;  // starts the copies for 128 rows, by one thread
+//     __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile, const Warpgroup& group) const;  // may start stores from the stage
 //   };
 //   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
 //
@@ -19,7 +22,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "kernels/detail/hopper.hpp"
+#include "kernels/matmul/hopper_boxes.hpp"
 #include "kernels/matmul/tiles.hpp"
 
 namespace mylos::kernels::hopper {
@@ -27,9 +30,8 @@ namespace mylos::kernels::hopper {
 inline constexpr int kTileRows = 128, kTileColumns = 256, kSlice = 64, kStages = 4, kTileThreads = 384;
 inline constexpr int kRowBytes = kTileRows * kSlice * 2, kColumnBytes = kTileColumns * kSlice * 2,
                      kStageBytes = kRowBytes + kColumnBytes;
-inline constexpr int kBox = 64, kBoxBytes = kBox * kBox * 2, kBoxes = 2;  // of results, and how many a warpgroup has
 inline constexpr int kTileScratch =
-    kStages * kStageBytes + 2 * kBoxes * kBoxBytes + 1024;  // the swizzle wants 1024 bytes of alignment
+    kStages * kStageBytes + 2 * kOutboxBytes + 1024;  // the swizzle wants 1024 bytes of alignment
 
 struct Schedule {
   int pairs, columns, slices;  // pairs of tiles of rows, tiles of columns, slices along l
@@ -50,50 +52,6 @@ __host__ __device__ inline Tile tile_at(const Schedule& s, int index) {
 // Of the two warpgroups that multiply, the second waits until the first arrives.
 __device__ inline void arrive_for_waiting() { asm volatile("barrier.cta.arrive 1, 256;" ::: "memory"); }
 __device__ inline void wait_for_arrival() { asm volatile("barrier.cta.sync 1, 256;" ::: "memory"); }
-
-// The way of bf16 results out: a warpgroup puts boxes of 64 rows and 64 columns into shared memory, from where the copy engine takes them, and goes on. One by one they
-// would keep the warps busy with addresses for a twentieth of a tile's time.
-class Outbox {
- public:
-  __device__ Outbox(std::uint32_t boxes, int half)
-      : first_row_(boxes + half * kBoxes * kBoxBytes + (int(threadIdx.x) / 32 % 4 * 16 + int(threadIdx.x) % 16) * 128),
-        boxes_(boxes + half * kBoxes * kBoxBytes),
-        barrier_(2 + half) {}
-
-  // Columns [x, x + 64) of rows [y, y + 64). words(g, w) gives those of this thread in columns [16 g, 16 g + 16): rows r and r + 8 of
-  // columns c, then of c + 8, as sums lie. `number` counts the boxes of a tile, of which there is an even number.
-  template <class GetWords>
-  __device__ void put(int number, const CUtensorMap& map, int x, int y, const GetWords& words) const {
-    const bool leads = threadIdx.x % 128 == 0;
-    const std::uint32_t at = number % kBoxes * kBoxBytes;
-    if (leads) wait_for_stores<kBoxes - 1>();
-    synchronize();
-#pragma unroll
-    for (int g = 0; g < kBox / 16; ++g) {
-      std::uint32_t w[4];
-      words(g, w);
-      // The 128-byte swizzle: a row's pieces of 16 bytes change places by the row.
-      const std::uint32_t piece = std::uint32_t(2 * g + int(threadIdx.x) % 32 / 16) ^ (threadIdx.x % 8);
-      store_matrices(first_row_ + at + piece * 16, w);
-    }
-    fence_for_stores();
-    synchronize();
-    if (leads) {
-      store_box(&map, x, y, boxes_ + at);
-      end_stores();
-    }
-  }
-  // Before shared memory goes away.
-  __device__ void close() const {
-    if (threadIdx.x % 128 == 0) wait_for_stores<0>();
-  }
-
- private:
-  __device__ void synchronize() const { asm volatile("barrier.cta.sync %0, 128;" ::"r"(barrier_) : "memory"); }
-
-  std::uint32_t first_row_, boxes_;
-  int barrier_;
-};
 
 // A place in the ring of stages, and the parity of its phase.
 struct Turn {
@@ -119,8 +77,6 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
       const int l = slice * kSlice;
       const std::uint32_t rows = stages + turn.stage * kStageBytes,
                           columns = rows + kRowBytes + rank * kColumnBytes / 2, arrived = full + turn.stage * 8;
-      if constexpr (requires { end.bring_ahead(row, tile.column, 0); })
-        if (slice >= schedule.slices - 8) end.bring_ahead(row, tile.column, slice - (schedule.slices - 8));
       wait(empty + turn.stage * 8, turn.parity ^ 1);
       arrive_and_expect(arrived, kStageBytes);
       if constexpr (kAcrossA) {
@@ -136,6 +92,12 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
         fetch_box_for(3, columns, &b, l, column, arrived);
       }
     }
+    if constexpr (requires { End::kParts; })
+      for (int part = 0; part < End::kParts; ++part, turn.next()) {
+        wait(empty + turn.stage * 8, turn.parity ^ 1);
+        arrive_and_expect(full + turn.stage * 8, End::kPartBytes);
+        end.bring(part, stages + turn.stage * kStageBytes, row, tile.column, full + turn.stage * 8);
+      }
   }
 }
 
@@ -152,7 +114,8 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   const int lag = min(schedule.options.lag, schedule.slices - 1);
   if (lag > 0 && half == 1) wait_for_arrival();
   bool ahead = lag > 0 && half == 0;
-  const Outbox out(stages + kStages * kStageBytes, half);
+  const Warpgroup group(half);
+  const Outbox out(group, stages + kStages * kStageBytes + half * kOutboxBytes);
   Turn turn;
   float d[128];
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
@@ -180,7 +143,20 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
 #pragma unroll
     for (float& x : d) asm volatile("" : "+f"(x)::"memory");  // no use of a sum moves above the wait
     const Tile tile = tile_at(schedule, t);
-    end(d, (2 * tile.pair + rank) * kTileRows + half * 64, tile.column, out);
+    const int row = (2 * tile.pair + rank) * kTileRows + half * 64;
+    if constexpr (requires { End::kParts; }) {
+#pragma unroll
+      for (int part = 0; part < End::kParts; ++part, turn.next()) {
+        wait(full + turn.stage * 8, turn.parity);
+        end(d, part, stages + turn.stage * kStageBytes, row, tile.column, group);
+        if (group.leads()) {
+          wait_for_stores<0>();
+          for (int block = 0; block < 2; ++block) arrive_at(empty + turn.stage * 8, block);
+        }
+      }
+    } else {
+      end(d, row, tile.column, out);
+    }
   }
   out.close();
 }

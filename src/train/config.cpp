@@ -23,8 +23,9 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.flag("deterministic", c.deterministic,
             "the same bits in every run; false: the faster of cuDNN's attention backward passes on a GPU");
-  keys.choice("swiglu", c.swiglu, {"apart", "fused"},
-              "SwiGLU in passes over memory of its own, or in the ends of the products before it (bf16 on Hopper)");
+  keys.choice(
+      "swiglu", c.swiglu, {"apart", "fused"},
+      "SwiGLU forward in a pass over memory of its own, or in the end of the product before it (bf16 on Hopper)");
   keys.flag("graphs", c.graphs, "on a GPU, record the work of a micro-batch once and replay it");
   keys.text("products", c.products,
             "file of tuned matrix products (mylos tune); empty: the usual file if it is there; heuristic: none");

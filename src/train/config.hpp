@@ -28,7 +28,7 @@ struct TrainConfig {
   DType storage = DType::f32;
   DType gradients = DType::f32;
   bool deterministic = true;      // the same bits in every run; false: cuDNN's faster attention backward
-  Swiglu swiglu = Swiglu::apart;  // fused: both ways in the end of the product before it (bf16 on Hopper)
+  Swiglu swiglu = Swiglu::apart;  // fused: forward in the end of the product before it (bf16 on Hopper)
   bool graphs = true;             // GPU: record a micro-batch once, then replay it
   std::string products;           // file of tuned matrix products; empty: the usual one if it is there; or "heuristic"
   std::int64_t seed = 1;          // of the initial weights and stochastic rounding; data.seed shuffles
