@@ -67,6 +67,7 @@ std::vector<Case> cases() {
   all.push_back({b, b, f, 2501, 1048});
   all.push_back({b, b, b, 1301, 4096});
   all.push_back({f, f, f, 1301, 516});
+  std::erase_if(all, [](const Case& c) { return test::too_large(c.rows * c.width); });
   return all;
 }
 

@@ -38,6 +38,9 @@ struct DeviceTensor {
 
 // A seed that differs from run to run unless MYLOS_TEST_SEED is set; printed once so that a failure can be repeated.
 std::uint64_t test_seed();
+// Whether a case of so many elements is beyond MYLOS_TEST_MOST, and says so: a checker that follows each access of shared memory takes hours for it. Nothing is
+// where that is not set.
+bool too_large(std::int64_t elements);
 
 HostTensor zeros(std::vector<std::int64_t> shape);
 HostTensor random_normal(std::vector<std::int64_t> shape, std::uint64_t seed, double std_dev = 1.0, double mean = 0.0);
