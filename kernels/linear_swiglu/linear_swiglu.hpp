@@ -6,7 +6,7 @@
 //
 // `apart` is linear_forward and swiglu_forward, linear_backward_input and swiglu_backward. `fused` is a product of our own for Hopper (bf16; D and F multiples of 8) that
 // goes on from its sums, rounded as they would have been stored: the same bits but for the order of those sums. dout is not written then, and may be none.
-
+// A block's forward pass takes either (ExecutionConfig::fused_swiglu), its backward pass takes them apart.
 // FLOPs 4·T·D·F forward, 2·T·D·F backward; bytes beside the product's own: apart 3·T·F·size and 5·T·F·size, fused T·F·size and 3·T·F·size.
 #pragma once
 
