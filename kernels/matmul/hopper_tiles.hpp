@@ -161,17 +161,6 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   out.close();
 }
 
-// Two words of each of two neighbouring lanes change places as a matrix is transposed. With words of columns 8 j and 8 j + 8 of a row of sums, two bf16 each, a lane has
-// 8 bytes of that row then, from column 8 j + piece_column() on, and four lanes have the 32 bytes from 8 j on, which memory wants. It is its own inverse.
-__device__ inline void exchange(std::uint32_t (&words)[2]) {
-  const bool odd = threadIdx.x % 2;
-  const std::uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? words[0] : words[1], 1);
-  words[0] = odd ? got : words[0];
-  words[1] = odd ? words[1] : got;
-}
-__device__ inline int piece_column() { return int(threadIdx.x) % 2 * 8 + int(threadIdx.x) % 4 / 2 * 4; }
-inline constexpr int kPiece = 16;  // columns
-
 #endif
 
 template <bool kAcrossA, bool kAcrossB, class End>

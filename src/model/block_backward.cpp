@@ -13,12 +13,12 @@ void feed_forward_backward(const BlockContext& c, const BlockParameters& w, cons
                            const BlockParameters& g) {
   const Buffers& s = c.shared;
   const Tensor& dx = s.stream_gradient;
-  const Tensor& gate_up_gradient = b.gate_up;
   {
     const Region region(c.stream, "backward", "matmul/down");
     kernels::linear_backward_weight(c.stream, dx, b.product, accumulate, s.matmul, g.down);
     kernels::linear_backward_input(c.stream, dx, w.down, false, s.matmul, s.product_gradient);
   }
+  const Tensor& gate_up_gradient = b.gate_up;
   {
     const Region region(c.stream, "backward", "swiglu");
     kernels::swiglu_backward(c.stream, b.gate_up, s.product_gradient, gate_up_gradient);

@@ -59,16 +59,17 @@ void project_output(const BlockContext& c, const BlockParameters& w, const Block
   kernels::linear_forward_residual(c.stream, b.attention, w.output, b.x, c.shared.matmul, b.x_mid);
 }
 
-void project_gate_up(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool then_activate,
-                     const char* phase) {
-  const Region region(c.stream, phase, "matmul/gate_up");
-  if (then_activate)
-    return kernels::linear_swiglu_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up, b.product,
-                                          kernels::LinearSwiglu::fused);
-  kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
-}
-
-void activate(const BlockContext& c, const BlockBuffers& b, const char* phase) {
+// gate_up, the product of its halves, or both; both may be one op.
+void project_and_activate(const BlockContext& c, const BlockParameters& w, const BlockBuffers& b, bool project,
+                          bool activate, const char* phase) {
+  if (project) {
+    const Region region(c.stream, phase, "matmul/gate_up");
+    if (activate && c.execution.fused_swiglu)
+      return kernels::linear_swiglu_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up, b.product,
+                                            kernels::LinearSwiglu::fused);
+    kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);
+  }
+  if (!activate) return;
   const Region region(c.stream, phase, "swiglu");
   kernels::swiglu_forward(c.stream, b.gate_up, b.product);
 }
@@ -96,8 +97,7 @@ void block_forward(const BlockContext& c, const BlockParameters& w, const BlockB
   attend(c, b, kPhase);
   project_output(c, w, b, kPhase);
   norm(c, b.x_mid, w.ffn_norm, b.h2, b.rstd2, kPhase, "rms_norm/ffn");
-  project_gate_up(c, w, b, c.execution.fused_swiglu, kPhase);
-  if (!c.execution.fused_swiglu) activate(c, b, kPhase);
+  project_and_activate(c, w, b, true, true, kPhase);
   const Region region(c.stream, kPhase, "matmul/down");
   kernels::linear_forward_residual(c.stream, b.product, w.down, b.x_mid, c.shared.matmul, out);
 }
@@ -122,9 +122,7 @@ void block_recompute(const BlockContext& c, const BlockParameters& w, const Bloc
     const Region region(c.stream, kPhase, "rms_norm/ffn");
     kernels::rms_norm_apply(c.stream, b.x_mid, w.ffn_norm, b.rstd2, b.h2);
   }
-  const bool fused = c.execution.fused_swiglu && !keep.gate_up && !keep.product;
-  if (!keep.gate_up) project_gate_up(c, w, b, fused, kPhase);
-  if (!keep.product && !fused) activate(c, b, kPhase);
+  project_and_activate(c, w, b, !keep.gate_up, !keep.product, kPhase);
 }
 
 }  // namespace mylos::model

@@ -1,5 +1,6 @@
 // Attention, causal and within documents, on windows of a fused projection as the model has them: always as many tokens, longer and longer
-// sequences; its gradients added up in any order, as PyTorch does, or in one (deterministic). FLOPs: kernels/attention/attention.hpp, those of one document over the number of documents in a row.
+// sequences; gradients added up in any order, as PyTorch does, or in one (deterministic). FLOPs: kernels/attention/attention.hpp, those of one
+// document over the number of documents in a row.
 #include "kernels/attention/attention.hpp"
 
 #include "benchmarks/cases/cases.hpp"
