@@ -38,7 +38,7 @@ struct Way {
   std::vector<double> times = {};
 };
 
-const std::vector<TileOptions> kSchedules{{8, 0}, {8, 1}, {8, 2}, {8, 3}, {16, 0}};
+const std::vector<TileOptions> kSchedules{{8, 0}, {8, 1}, {8, 2}, {8, 3}};
 
 std::string name_of(const TileOptions& o) { return fmt::format("strip {} lag {}", o.strip, o.lag); }
 
@@ -120,9 +120,11 @@ int main_of(int argc, char** argv) {
   b.swiglu();
   b.product("gate, up", b.x.tensor, false, b.w_wide.tensor, true, b.wide.tensor);
   b.product("down's input gradient", b.x.tensor, false, b.w_half.tensor, false, b.half.tensor);
-  b.product("gate, up's weight gradient", b.wide.tensor, true, b.x.tensor, false, b.w_wide.tensor, 1);
+  b.product("gate, up's weight gradient", b.wide.tensor, true, b.x.tensor, false, b.w_wide.tensor);
+  b.product("gate, up's, added", b.wide.tensor, true, b.x.tensor, false, b.w_wide.tensor, 1);
   b.product("gate, up's input gradient", b.wide.tensor, false, b.w_wide.tensor, false, b.y.tensor);
   b.product("down", b.half.tensor, false, b.w_half.tensor, true, b.y.tensor);
+  b.product("down, residual", b.half.tensor, false, b.w_half.tensor, true, b.y.tensor, 1);
   return 0;
 }
 

@@ -16,35 +16,39 @@ struct Gated {
   int width;                  // F
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  // 64 columns of gate, up and their product leave from a stage.
+  static constexpr int kParts = kColumns / kBox, kPartBytes = 0, kBoxOfRows = kTileRows * kBox * 2;
+  static_assert(3 * kBoxOfRows <= kStageBytes);
+
   __device__ int operand_row(int tile, int half) const { return tile * kColumns + half * width; }
-  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox& outbox) const {
-    constexpr int kUp = 64, kHalves = kColumns / kBox;
+  __device__ void bring(int, std::uint32_t, int, int, std::uint32_t) const {}
+  __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile,
+                             const Warpgroup& group) const {
+    constexpr int kUp = 64;
+    const std::uint32_t gates = stage + group.half() * kBoxBytes, ups = gates + kBoxOfRows, outs = ups + kBoxOfRows;
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const int column = tile * kColumns + half * kBox;
-      std::uint32_t gates[kBox / 4], ups[kBox / 4];
+    for (int g = 0; g < kBox / 16; ++g) {
+      std::uint32_t a[4], b[4], c[4];
 #pragma unroll
-      for (int n = 0; n < kBox / 4; ++n) {
-        const float* sum = d + 32 * half + 8 * (n / 4) + 4 * (n / 2 % 2) + 2 * (n % 2);
-        gates[n] = to_words<bf16>(Floats<2>{{sum[0], sum[1]}}).v[0];
-        ups[n] = to_words<bf16>(Floats<2>{{sum[kUp], sum[kUp + 1]}}).v[0];
+      for (int n = 0; n < 4; ++n) {
+        const float* sum = d + 32 * part + 8 * g + 4 * (n / 2) + 2 * (n % 2);
+        a[n] = to_words<bf16>(Floats<2>{{sum[0], sum[1]}}).v[0];
+        b[n] = to_words<bf16>(Floats<2>{{sum[kUp], sum[kUp + 1]}}).v[0];
+        const Floats<2> x = to_floats(Words<2, bf16>{{a[n]}}), y = to_floats(Words<2, bf16>{{b[n]}});
+        c[n] = to_words<bf16>(Floats<2>{{gated<bf16>(x.v[0], y.v[0]), gated<bf16>(x.v[1], y.v[1])}}).v[0];
       }
-      const auto four = [](const std::uint32_t(&from)[kBox / 4]) {
-        return [&from](int g, std::uint32_t(&words)[4]) {
-#pragma unroll
-          for (int n = 0; n < 4; ++n) words[n] = from[4 * g + n];
-        };
-      };
-      outbox.put(0 + half, gate, column, first, four(gates));
-      outbox.put(1 + half, up, column, first, four(ups));
-      outbox.put(2 + half, out, column, first, [&](int g, std::uint32_t(&words)[4]) {
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          const Floats<2> a = to_floats(Words<2, bf16>{{gates[4 * g + n]}}),
-                          b = to_floats(Words<2, bf16>{{ups[4 * g + n]}});
-          words[n] = to_words<bf16>(Floats<2>{{gated<bf16>(a.v[0], b.v[0]), gated<bf16>(a.v[1], b.v[1])}}).v[0];
-        }
-      });
+      store_matrices(row_of_matrix(gates, g), a);
+      store_matrices(row_of_matrix(ups, g), b);
+      store_matrices(row_of_matrix(outs, g), c);
+    }
+    fence_for_stores();
+    group.synchronize();
+    if (group.leads()) {
+      const int column = tile * kColumns + part * kBox;
+      store_box(&gate, column, row, gates);
+      store_box(&up, column, row, ups);
+      store_box(&out, column, row, outs);
+      end_stores();
     }
   }
 #endif

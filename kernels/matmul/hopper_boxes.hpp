@@ -1,4 +1,4 @@
-// Boxes of 64 rows and 64 columns of bf16 in shared memory, as the copy engine brings and takes them (128-byte swizzle), and the way of a tile's results out.
+// Boxes of 64 rows and 64 columns of bf16 in shared memory, as the copy engine brings and takes them (128-byte swizzle).
 #pragma once
 
 #if defined(__CUDACC__)  // nothing for other compilers
@@ -7,7 +7,6 @@
 namespace mylos::kernels::hopper {
 
 inline constexpr int kBox = 64, kBoxBytes = kBox * kBox * 2;
-inline constexpr int kBoxes = 2, kOutboxBytes = kBoxes * kBoxBytes;  // of a warpgroup
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -31,42 +30,6 @@ __device__ inline std::uint32_t row_of_matrix(std::uint32_t box, int g) {
   return box + std::uint32_t(row) * 128 +
          ((piece ^ (threadIdx.x % 8)) << 4);  // a row's pieces of 16 bytes change places by the row
 }
-
-// A warpgroup puts a box of results into shared memory, from where the copy engine takes it, and goes on: one by one stores would keep its warps busy with addresses for a
-// twentieth of a tile's time.
-class Outbox {
- public:
-  __device__ Outbox(const Warpgroup& group, std::uint32_t boxes) : group_(group), boxes_(boxes) {}
-
-  // Columns [x, x + 64) of rows [y, y + 64). words(g, w) gives those of this thread in columns [16 g, 16 g + 16), as row_of_matrix() wants them. `number` counts the
-  // boxes of a tile, of which there is an even number.
-  template <class GetWords>
-  __device__ void put(int number, const CUtensorMap& map, int x, int y, const GetWords& words) const {
-    const std::uint32_t box = boxes_ + number % kBoxes * kBoxBytes;
-    if (group_.leads()) wait_for_stores<kBoxes - 1>();
-    group_.synchronize();
-#pragma unroll
-    for (int g = 0; g < kBox / 16; ++g) {
-      std::uint32_t w[4];
-      words(g, w);
-      store_matrices(row_of_matrix(box, g), w);
-    }
-    fence_for_stores();
-    group_.synchronize();
-    if (group_.leads()) {
-      store_box(&map, x, y, box);
-      end_stores();
-    }
-  }
-  // Before shared memory goes away.
-  __device__ void close() const {
-    if (group_.leads()) wait_for_stores<0>();
-  }
-
- private:
-  Warpgroup group_;
-  std::uint32_t boxes_;
-};
 
 #endif
 

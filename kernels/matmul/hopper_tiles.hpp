@@ -6,11 +6,11 @@
 //
 //   struct End {                                                        // copied to the device
 //     __device__ int operand_row(int tile, int half) const;             // of op(B)ᵀ: where the 128 rows begin that are columns [0, 128) or [128, 256) of a tile
-//     __device__ void operator()(const float (&d)[128], int row, int tile, const Outbox& out) const;  // by 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out
-//     // Or, where the end reads operands of its own, in as many parts; they come through the ring of stages, behind those of the product, kPartBytes each:
-//     static constexpr int kParts;
+//     // Results leave in so many parts, each from a stage of the ring, where kPartBytes of what the end reads come before:
+//     static constexpr int kParts, kPartBytes;
 //     __device__ void bring(int part, std::uint32_t stage, int row, int tile, std::uint32_t barrier) const;  // starts the copies for 128 rows, by one thread
-//     __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile, const Warpgroup& group) const;  // may start stores from the stage
+//     // By 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out. The leader ends one group of stores.
+//     __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile, const Warpgroup& group) const;
 //   };
 //   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
 //
@@ -30,8 +30,7 @@ namespace mylos::kernels::hopper {
 inline constexpr int kTileRows = 128, kTileColumns = 256, kSlice = 64, kStages = 4, kTileThreads = 384;
 inline constexpr int kRowBytes = kTileRows * kSlice * 2, kColumnBytes = kTileColumns * kSlice * 2,
                      kStageBytes = kRowBytes + kColumnBytes;
-inline constexpr int kTileScratch =
-    kStages * kStageBytes + 2 * kOutboxBytes + 1024;  // the swizzle wants 1024 bytes of alignment
+inline constexpr int kTileScratch = kStages * kStageBytes + 1024;  // the swizzle wants 1024 bytes of alignment
 
 struct Schedule {
   int pairs, columns, slices;  // pairs of tiles of rows, tiles of columns, slices along l
@@ -92,12 +91,11 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
         fetch_box_for(3, columns, &b, l, column, arrived);
       }
     }
-    if constexpr (requires { End::kParts; })
-      for (int part = 0; part < End::kParts; ++part, turn.next()) {
-        wait(empty + turn.stage * 8, turn.parity ^ 1);
-        arrive_and_expect(full + turn.stage * 8, End::kPartBytes);
-        end.bring(part, stages + turn.stage * kStageBytes, row, tile.column, full + turn.stage * 8);
-      }
+    for (int part = 0; part < End::kParts; ++part, turn.next()) {
+      wait(empty + turn.stage * 8, turn.parity ^ 1);
+      arrive_and_expect(full + turn.stage * 8, End::kPartBytes);
+      end.bring(part, stages + turn.stage * kStageBytes, row, tile.column, full + turn.stage * 8);
+    }
   }
 }
 
@@ -115,7 +113,10 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   if (lag > 0 && half == 1) wait_for_arrival();
   bool ahead = lag > 0 && half == 0;
   const Warpgroup group(half);
-  const Outbox out(group, stages + kStages * kStageBytes + half * kOutboxBytes);
+  int leaving = -1;  // the stage that the last part's results are on their way out of; known to the leader
+  const auto leave = [&] {
+    for (int block = 0; block < 2; ++block) arrive_at(empty + leaving * 8, block);
+  };
   Turn turn;
   float d[128];
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
@@ -131,6 +132,11 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
                                          behind(columns, k * (kAcrossB ? 2048 : 32)), slice | k);
       end_products();
       wait_for_products<1>();
+      if (leaving >= 0) {
+        wait_for_stores<0>();
+        leave();
+        leaving = -1;
+      }
       if (tells && slice > 0) arrive_at(empty + last * 8, warp);
       if (ahead && slice == lag) {
         arrive_for_waiting();
@@ -144,21 +150,19 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
     for (float& x : d) asm volatile("" : "+f"(x)::"memory");  // no use of a sum moves above the wait
     const Tile tile = tile_at(schedule, t);
     const int row = (2 * tile.pair + rank) * kTileRows + half * 64;
-    if constexpr (requires { End::kParts; }) {
 #pragma unroll
-      for (int part = 0; part < End::kParts; ++part, turn.next()) {
-        wait(full + turn.stage * 8, turn.parity);
-        end(d, part, stages + turn.stage * kStageBytes, row, tile.column, group);
-        if (group.leads()) {
-          wait_for_stores<0>();
-          for (int block = 0; block < 2; ++block) arrive_at(empty + turn.stage * 8, block);
-        }
+    for (int part = 0; part < End::kParts; ++part, turn.next()) {
+      wait(full + turn.stage * 8, turn.parity);
+      end(d, part, stages + turn.stage * kStageBytes, row, tile.column, group);
+      if (!group.leads()) continue;
+      if (leaving >= 0) {
+        wait_for_stores<1>();
+        leave();
       }
-    } else {
-      end(d, row, tile.column, out);
+      leaving = turn.stage;
     }
   }
-  out.close();
+  if (group.leads()) wait_for_stores<0>();  // shared memory goes away
 }
 
 #endif

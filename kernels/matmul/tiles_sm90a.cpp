@@ -7,56 +7,54 @@
 namespace mylos::kernels::hopper {
 namespace {
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// Two words of each of two neighbouring lanes change places as a matrix is transposed. With words of columns 8 j and 8 j + 8 of a row of sums, two bf16 each, a lane has
-// 8 bytes of that row then, from column 8 j + piece_column() on, and four lanes have the 32 bytes from 8 j on, which memory wants. It is its own inverse.
-__device__ inline void exchange(std::uint32_t (&words)[2]) {
-  const bool odd = threadIdx.x % 2;
-  const std::uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? words[0] : words[1], 1);
-  words[0] = odd ? got : words[0];
-  words[1] = odd ? words[1] : got;
-}
-__device__ inline int piece_column() { return int(threadIdx.x) % 2 * 8 + int(threadIdx.x) % 4 / 2 * 4; }
-inline constexpr int kPiece = 16;  // columns
-#endif
-
-// C = alpha · sums + beta · Z in bf16. Of Z a lane reads 8 bytes of a row at a time.
+// C = alpha · sums + beta · Z in bf16, or without the addend. Z comes through the ring of stages, and results leave from where it lay.
+template <bool kAdds>
 struct Store {
-  CUtensorMap c;  // boxes of 64 x 64
-  const bf16* z;
-  std::int64_t z_stride;
-  int rows, columns;
+  CUtensorMap c, z;  // boxes of 64 columns: 64 rows of C, 128 of Z
   float alpha, beta;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static constexpr int kParts = 2, kBoxesOfPart = kTileColumns / kBox / kParts, kBoxOfRows = kTileRows * kBox * 2,
+                       kPartBytes = kAdds ? kBoxesOfPart * kBoxOfRows : 0;
+
   __device__ int operand_row(int tile, int half) const { return tile * kTileColumns + half * (kTileColumns / 2); }
-  __device__ void operator()(const float (&d)[128], int first, int tile, const Outbox& out) const {
-    const int thread = int(threadIdx.x) % 128, top = first + thread / 32 * 16 + thread % 32 / 4,
-              left = tile * kTileColumns + piece_column();
+  __device__ static int column_of(int tile, int part, int box) {
+    return tile * kTileColumns + (part * kBoxesOfPart + box) * kBox;
+  }
+  __device__ void bring(int part, std::uint32_t stage, int row, int tile, std::uint32_t barrier) const {
+    if constexpr (kAdds)
+      for (int box = 0; box < kBoxesOfPart; ++box)
+        fetch_box(stage + box * kBoxOfRows, &z, column_of(tile, part, box), row, barrier);
+  }
+  __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile,
+                             const Warpgroup& group) const {
+    const std::uint32_t first = stage + group.half() * kBoxBytes;
 #pragma unroll
-    for (int box = 0; box < kTileColumns / kBox; ++box)
-      out.put(box, c, tile * kTileColumns + box * kBox, first, [&](int g, std::uint32_t(&words)[4]) {
+    for (int box = 0; box < kBoxesOfPart; ++box)
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int row = top + 8 * i, column = left + box * kBox + kPiece * g;
-          std::uint32_t add[2] = {};
-          if (beta != 0.0f) {
-            if (row < rows && column < columns)
-              load_raw<2>(reinterpret_cast<const std::uint32_t*>(z + row * z_stride + column), add);
-            exchange(add);
+      for (int g = 0; g < kBox / 16; ++g) {
+        const std::uint32_t place = row_of_matrix(first + box * kBoxOfRows, g);
+        std::uint32_t words[4];
+        if constexpr (kAdds) load_matrices(place, words);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const float* sum = d + 32 * (part * kBoxesOfPart + box) + 8 * g + 4 * (n / 2) + 2 * (n % 2);
+          Floats<2> x{{alpha * sum[0], alpha * sum[1]}};
+          if constexpr (kAdds) {
+            const Floats<2> y = to_floats(Words<2, bf16>{{words[n]}});
+            x = {{Kokkos::fma(beta, y.v[0], x.v[0]), Kokkos::fma(beta, y.v[1], x.v[1])}};
           }
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const float* sum = d + 32 * box + 8 * g + 4 * k + 2 * i;
-            Floats<2> x{{alpha * sum[0], alpha * sum[1]}};
-            if (beta != 0.0f) {
-              const Floats<2> y = to_floats(Words<2, bf16>{{add[k]}});
-              x = {{Kokkos::fma(beta, y.v[0], x.v[0]), Kokkos::fma(beta, y.v[1], x.v[1])}};
-            }
-            words[2 * k + i] = to_words<bf16>(x).v[0];
-          }
+          words[n] = to_words<bf16>(x).v[0];
         }
-      });
+        store_matrices(place, words);
+      }
+    fence_for_stores();
+    group.synchronize();
+    if (group.leads()) {
+      for (int box = 0; box < kBoxesOfPart; ++box)
+        store_box(&c, column_of(tile, part, box), row, first + box * kBoxOfRows);
+      end_stores();
+    }
   }
 #endif
 };
@@ -119,29 +117,26 @@ namespace mylos::kernels::detail {
 bool has_tiles() { return hopper::is_hopper(); }
 
 bool tiles_take(const Product& p) {
-  const auto by_rows = [](const StoredMatrix& matrix) { return is_aligned(matrix.data) && matrix.stride % 8 == 0; };
   const bool a = p.transpose_a ? hopper::can_map(p.a, p.l, p.m) : hopper::can_map(p.a, p.m, p.l),
              b = p.transpose_b ? hopper::can_map(p.b, p.n, p.l) : hopper::can_map(p.b, p.l, p.n);
   return has_tiles() && p.in == DType::bf16 && p.out == DType::bf16 && p.n % 8 == 0 && a && b &&
-         hopper::can_map(p.c, p.m, p.n) && (p.beta == 0.0f || by_rows(p.z));
+         hopper::can_map(p.c, p.m, p.n) && (p.beta == 0.0f || hopper::can_map(p.z, p.m, p.n));
 }
 
 void tiles_product(const Stream& stream, const Product& p, const TileOptions& options) {
   using namespace hopper;
-  const Store store{.c = map_of(p.c, p.m, p.n, kBox),
-                    .z = static_cast<const bf16*>(p.z.data),
-                    .z_stride = p.z.stride,
-                    .rows = int(p.m),
-                    .columns = int(p.n),
-                    .alpha = p.alpha,
-                    .beta = p.beta};
   const Schedule schedule = schedule_of(p.m, (p.n + kTileColumns - 1) / kTileColumns, p.l, options);
   // Boxes of 128 rows along l, or of 64 along the operand's other side.
   const CUtensorMap a = p.transpose_a ? map_of(p.a, p.l, p.m, kSlice) : map_of(p.a, p.m, p.l, kTileRows),
                     b = p.transpose_b ? map_of(p.b, p.n, p.l, kTileColumns / 2) : map_of(p.b, p.l, p.n, kSlice);
   const cudaStream_t queue = exec_of(stream).cuda_stream();
+  const CUtensorMap c = map_of(p.c, p.m, p.n, kBox), z = p.beta == 0.0f ? c : map_of(p.z, p.m, p.n, kTileRows);
   const auto launch = [&]<bool kAcrossA, bool kAcrossB>(std::bool_constant<kAcrossA>, std::bool_constant<kAcrossB>) {
-    launch_tiles<kAcrossA, kAcrossB>(queue, a, b, schedule, store);
+    if (p.beta == 0.0f) {
+      launch_tiles<kAcrossA, kAcrossB>(queue, a, b, schedule, Store<false>{c, z, p.alpha, p.beta});
+    } else {
+      launch_tiles<kAcrossA, kAcrossB>(queue, a, b, schedule, Store<true>{c, z, p.alpha, p.beta});
+    }
   };
   constexpr std::true_type across;
   constexpr std::false_type along;
