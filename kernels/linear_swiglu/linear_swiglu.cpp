@@ -50,6 +50,12 @@ bool can_fuse_swiglu(const Tensor&, const Tensor&, const Tensor&, const Tensor&)
 bool can_fuse_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
 #endif
 
+bool fused_swiglu_backward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F) {
+  constexpr std::int64_t kPair = 256, kRounds = 4, kPairsAtOnce = 66;  // of blocks, on an H200; a pair has 256 x 256
+  const std::int64_t pairs = ((T + kPair - 1) / kPair) * ((F + kPair - 1) / kPair);
+  return has_fused_swiglu(dtype, D, F) && pairs >= kRounds * kPairsAtOnce;
+}
+
 void linear_swiglu_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace,
                            const Tensor& gate_up, const Tensor& out, LinearSwiglu how) {
   constexpr const char* kOp = "linear_swiglu_forward";

@@ -1,4 +1,5 @@
 #include "kernels/attention/attention.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "kernels/matmul/matmul.hpp"
 #include "kernels/rms_norm/rms_norm.hpp"
 #include "kernels/rope/rope.hpp"
@@ -13,13 +14,18 @@ void feed_forward_backward(const BlockContext& c, const BlockParameters& w, cons
                            const BlockParameters& g) {
   const Buffers& s = c.shared;
   const Tensor& dx = s.stream_gradient;
+  const Tensor& gate_up_gradient = b.gate_up;
+  const bool fused = c.execution.fused_swiglu_backward;
   {
     const Region region(c.stream, "backward", "matmul/down");
     kernels::linear_backward_weight(c.stream, dx, b.product, accumulate, s.matmul, g.down);
-    kernels::linear_backward_input(c.stream, dx, w.down, false, s.matmul, s.product_gradient);
+    if (fused)
+      kernels::linear_swiglu_backward(c.stream, dx, w.down, b.gate_up, s.matmul, s.product_gradient, gate_up_gradient,
+                                      kernels::LinearSwiglu::fused);
+    else
+      kernels::linear_backward_input(c.stream, dx, w.down, false, s.matmul, s.product_gradient);
   }
-  const Tensor& gate_up_gradient = b.gate_up;
-  {
+  if (!fused) {
     const Region region(c.stream, "backward", "swiglu");
     kernels::swiglu_backward(c.stream, b.gate_up, s.product_gradient, gate_up_gradient);
   }

@@ -64,7 +64,7 @@ void project_and_activate(const BlockContext& c, const BlockParameters& w, const
                           bool activate, const char* phase) {
   if (project) {
     const Region region(c.stream, phase, "matmul/gate_up");
-    if (activate && c.execution.fused_swiglu)
+    if (activate && c.execution.fused_swiglu_forward)
       return kernels::linear_swiglu_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up, b.product,
                                             kernels::LinearSwiglu::fused);
     kernels::linear_forward(c.stream, b.h2, w.gate_up, c.shared.matmul, b.gate_up);

@@ -44,8 +44,9 @@ struct ExecutionConfig {
   DType gradients = DType::f32;       // f32 or bf16
   bool training = true;               // false: no gradients, no saved activations
   bool deterministic = true;          // false: attention's backward may differ in its last bits from run to run (GPU)
-  bool fused_swiglu = false;          // SwiGLU, forward, in the end of the product before it (bf16 on Hopper)
-  bool documents = true;              // false: no batch has documents, so that attention needs no memory for them
+  // SwiGLU in the end of the product before it, forward and backward (bf16 on Hopper; kernels/linear_swiglu)
+  bool fused_swiglu_forward = false, fused_swiglu_backward = false;
+  bool documents = true;  // false: no batch has documents, so that attention needs no memory for them
 };
 
 }  // namespace mylos::model

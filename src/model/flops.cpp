@@ -26,9 +26,9 @@ class Ledger {
     const double moved = (T_ * double(in + out + more) + double(in) * double(out)) * size_;
     add(op, 2 * T_ * double(in) * double(out), moved);
   }
-  void product_backward(const char* op, std::int64_t in, std::int64_t out) {
-    const double rows = T_ * double(in + out), matrix = double(in) * double(out);
-    add(op, 4 * T_ * matrix, (2 * rows + matrix) * size_ + 2 * matrix * grad_size_);
+  void product_backward(const char* op, std::int64_t in, std::int64_t out, std::int64_t more = 0) {
+    const double rows = T_ * double(2 * (in + out) + more), matrix = double(in) * double(out);
+    add(op, 4 * T_ * matrix, (rows + matrix) * size_ + 2 * matrix * grad_size_);
   }
   // Logits, their gradient in their place and from it the two products are one op, so it counts as backward as a whole.
   void head_backward(std::int64_t in, std::int64_t out) {
@@ -83,11 +83,11 @@ void add_block_forward(Ledger& l, const ModelConfig& m, bool fused_swiglu, const
   if (!skip.product && !fused) l.elementwise("swiglu", 3.0 * double(F));
 }
 
-void add_block_backward(Ledger& l, const ModelConfig& m) {
+void add_block_backward(Ledger& l, const ModelConfig& m, bool fused_swiglu) {
   const std::int64_t D = m.dim, Q = m.heads * m.head_size, W = (m.heads + 2 * m.kv_heads) * m.head_size, F = m.ffn;
   const double rotated = double((m.heads + m.kv_heads) * m.head_size);
-  l.product_backward("matmul/down", F, D);
-  l.elementwise("swiglu", 5.0 * double(F));
+  l.product_backward("matmul/down", F, D, fused_swiglu ? 3 * F : 0);
+  if (!fused_swiglu) l.elementwise("swiglu", 5.0 * double(F));
   l.product_backward("matmul/gate_up", D, 2 * F);
   l.elementwise("rms_norm/ffn", 4.0 * double(D));
   l.product_backward("matmul/output", Q, D);
@@ -121,7 +121,7 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   l.repeat(Phase::forward, n);
   l.elementwise("embedding", 2.0 * double(D));
   l.repeat(Phase::forward, n * L);
-  add_block_forward(l, m, e.fused_swiglu, nothing);
+  add_block_forward(l, m, e.fused_swiglu_forward, nothing);
   l.product("matmul/down", m.ffn, D, D);
   l.repeat(Phase::forward, n);
   l.elementwise("rms_norm/final", 2.0 * double(D), 4.0 * double(D));
@@ -134,13 +134,13 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   l.elementwise("rms_norm/final", 3.0 * double(D));
   l.elementwise("embedding", 3.0 * double(D));
   l.repeat(Phase::backward, n * L);
-  add_block_backward(l, m);
+  add_block_backward(l, m, e.fused_swiglu_backward);
   // The last block's backward pass follows its forward pass, so nothing of it is computed again.
   const std::int64_t heavy = e.recompute_blocks == 0 ? L - 1 : std::min(e.recompute_blocks, L - 1);
   l.repeat(Phase::recompute, n * heavy);
-  add_block_forward(l, m, e.fused_swiglu, kept(policy(e, 0)));
+  add_block_forward(l, m, e.fused_swiglu_forward, kept(policy(e, 0)));
   l.repeat(Phase::recompute, n * (L - 1 - heavy));
-  add_block_forward(l, m, e.fused_swiglu, kept(policy(e, L - 1)));
+  add_block_forward(l, m, e.fused_swiglu_forward, kept(policy(e, L - 1)));
 
   l.repeat(Phase::optimizer, 1);
   const double per_parameter =

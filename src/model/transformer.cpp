@@ -52,7 +52,8 @@ struct Transformer::Impl {
     }
     buffers = lay_out(model, execution, arena);
     if (arena.measuring()) return;
-    check(!execution.fused_swiglu || kernels::has_fused_swiglu(execution.storage, model.dim, model.ffn),
+    check((!execution.fused_swiglu_forward && !execution.fused_swiglu_backward) ||
+              kernels::has_fused_swiglu(execution.storage, model.dim, model.ffn),
           "SwiGLU in the end of a product needs a build with CUDA for Hopper, such a device, bf16 (here {}), and "
           "dim ({}) and ffn ({}) that are multiples of 8; say train.swiglu = \"apart\"",
           name_of(execution.storage), model.dim, model.ffn);

@@ -23,9 +23,10 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.flag("deterministic", c.deterministic,
             "the same bits in every run; false: the faster of cuDNN's attention backward passes on a GPU");
-  keys.choice(
-      "swiglu", c.swiglu, {"apart", "fused"},
-      "SwiGLU forward in a pass over memory of its own, or in the end of the product before it (bf16 on Hopper)");
+  keys.choice("swiglu", c.swiglu, {"auto", "apart", "backward", "fused"},
+              "SwiGLU in a pass over memory of its own, or in the end of the product before it (bf16 on Hopper): "
+              "backward only, or both ways; "
+              "auto: backward where that is faster");
   keys.flag("graphs", c.graphs, "on a GPU, record the work of a micro-batch once and replay it");
   keys.text("products", c.products,
             "file of tuned matrix products (mylos tune); empty: the usual file if it is there; heuristic: none");
@@ -136,7 +137,8 @@ model::ExecutionConfig execution(const Config& c) {
           .gradients = c.train.gradients,
           .training = true,
           .deterministic = c.train.deterministic,
-          .fused_swiglu = c.train.swiglu == Swiglu::fused,
+          .fused_swiglu_forward = c.train.swiglu == Swiglu::fused,
+          .fused_swiglu_backward = c.train.swiglu == Swiglu::fused || c.train.swiglu == Swiglu::backward,
           .documents = c.data.documents};
 }
 

@@ -16,7 +16,9 @@
 
 namespace mylos::train {
 
-enum class Swiglu { apart, fused };
+// SwiGLU in a pass over memory of its own (apart), or in the end of the product before it: backward, or both ways (fused). automatic stands for apart or backward
+// until with_swiglu() has chosen.
+enum class Swiglu { automatic, apart, backward, fused };
 
 struct TrainConfig {
   std::int64_t steps = 1000;
@@ -27,12 +29,12 @@ struct TrainConfig {
   std::int64_t recompute_blocks = 0;  // the first so many blocks, 0: all; the others follow the next lighter policy
   DType storage = DType::f32;
   DType gradients = DType::f32;
-  bool deterministic = true;      // the same bits in every run; false: cuDNN's faster attention backward
-  Swiglu swiglu = Swiglu::apart;  // fused: forward in the end of the product before it (bf16 on Hopper)
-  bool graphs = true;             // GPU: record a micro-batch once, then replay it
-  std::string products;           // file of tuned matrix products; empty: the usual one if it is there; or "heuristic"
-  std::int64_t seed = 1;          // of the initial weights and stochastic rounding; data.seed shuffles
-  std::int64_t threads = 0;       // CPU threads; 0: OMP_NUM_THREADS, else all cores
+  bool deterministic = true;  // the same bits in every run; false: cuDNN's faster attention backward
+  Swiglu swiglu = Swiglu::automatic;
+  bool graphs = true;        // GPU: record a micro-batch once, then replay it
+  std::string products;      // file of tuned matrix products; empty: the usual one if it is there; or "heuristic"
+  std::int64_t seed = 1;     // of the initial weights and stochastic rounding; data.seed shuffles
+  std::int64_t threads = 0;  // CPU threads; 0: OMP_NUM_THREADS, else all cores
 };
 void bind(ConfigBinder& keys, TrainConfig& config);
 

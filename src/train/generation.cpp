@@ -109,7 +109,7 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
   execution.batch = 1;
   execution.training = false;
   execution.documents = false;
-  execution.fused_swiglu = false;  // weights go where no Hopper is
+  execution.fused_swiglu_forward = execution.fused_swiglu_backward = false;  // weights go where no Hopper is
   check(options.window >= 0, "the window is {}; it must be 1 or more tokens, or 0 for that of the training",
         options.window);
   if (options.window > 0) execution.sequence = options.window;

@@ -94,7 +94,7 @@ StepProfile profile(const Config& config, const ProfileOptions& options) {
         options.warmup);
   const DeviceInfo device = device_info();
   StepProfile p;
-  p.config = with_recompute(config, memory_for_run());
+  p.config = with_swiglu(with_recompute(config, memory_for_run()));
   p.random_tokens = !data::has_training_data(config.data);
   p.plan = plan_run(p.config);
   plan::check_fits(p.plan, device.memory_bytes);

@@ -51,7 +51,7 @@ class Run {
  public:
   Run(const Config& config, const RunOptions& options)
       : hardware_(measure::collect_hardware()),
-        c_(with_recompute(config, memory_for_run())),
+        c_(with_swiglu(with_recompute(config, memory_for_run()))),
         progress_(options.out, progress_mode(config.output, options.terminal), config.output.log_interval),
         schedule_(config.schedule, config.train.steps),
         train_(c_.data, c_.model.vocab, c_.train.sequence, c_.train.batch * c_.train.accumulation),

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/host_memory.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 
 namespace mylos::train {
 namespace {
@@ -48,6 +49,14 @@ Config with_recompute(Config config, std::int64_t memory_bytes) {
     if (config.train.recompute_blocks == config.model.layers) config.train.recompute_blocks = 0;
     return config;
   }
+  return config;
+}
+
+Config with_swiglu(Config config) {
+  if (config.train.swiglu != Swiglu::automatic) return config;
+  const bool pays = kernels::fused_swiglu_backward_pays(
+      config.train.storage, config.train.batch * config.train.sequence, config.model.dim, config.model.ffn);
+  config.train.swiglu = pays ? Swiglu::backward : Swiglu::apart;
   return config;
 }
 

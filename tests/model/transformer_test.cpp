@@ -134,7 +134,7 @@ TEST_P(TransformerTest, SwigluInItsProductsGivesTheSame) {
   ModelConfig c = config();
   c.dim = 48, c.ffn = 40;
   ExecutionConfig e = execution(Recompute::full), fused_e = e;
-  fused_e.fused_swiglu = true;
+  fused_e.fused_swiglu_forward = fused_e.fused_swiglu_backward = true;
   Arena plan;
   { const Transformer measured(c, fused_e, plan); }
   EXPECT_GT(plan.peak_bytes(), 0);

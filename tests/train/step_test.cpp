@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "synthetic.hpp"
 #include "train/evaluation.hpp"
 #include "train/weights.hpp"
@@ -217,6 +218,28 @@ TEST(Recompute, AutoTakesTheLeastThatFits) {
   Config fixed = c;
   fixed.train.recompute = Recompute::selective;
   EXPECT_EQ(with_recompute(fixed, none).train.recompute, Recompute::selective) << "a stated policy stays";
+}
+
+TEST(Swiglu, IsFusedOnlyWhereThatPaysAndStaysAsStated) {
+  Config c;
+  c.train.storage = DType::bf16;
+  c.train.batch = 4, c.train.sequence = 4096;
+  c.model.dim = 4096, c.model.ffn = 14336;
+  const bool there = kernels::has_fused_swiglu(DType::bf16, c.model.dim, c.model.ffn);
+  EXPECT_EQ(with_swiglu(c).train.swiglu, there ? Swiglu::backward : Swiglu::apart);
+  EXPECT_EQ(execution(with_swiglu(c)).fused_swiglu_backward, there);
+  EXPECT_FALSE(execution(with_swiglu(c)).fused_swiglu_forward);
+  for (const Swiglu stated : {Swiglu::apart, Swiglu::backward, Swiglu::fused}) {
+    c.train.swiglu = stated;
+    EXPECT_EQ(with_swiglu(c).train.swiglu, stated);
+    EXPECT_EQ(execution(c).fused_swiglu_backward, stated != Swiglu::apart);
+    EXPECT_EQ(execution(c).fused_swiglu_forward, stated == Swiglu::fused);
+  }
+  c.train.swiglu = Swiglu::automatic;
+  c.train.batch = 1, c.train.sequence = 256;
+  EXPECT_EQ(with_swiglu(c).train.swiglu, Swiglu::apart) << "too few tiles";
+  c.train.batch = 64, c.train.storage = DType::f32;
+  EXPECT_EQ(with_swiglu(c).train.swiglu, Swiglu::apart) << "f32 is never fused";
 }
 
 TEST(Evaluate, DoesNotDependOnTheBatchAndChangesNothing) {
