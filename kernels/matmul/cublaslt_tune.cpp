@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "kernels/matmul/cublaslt.hpp"
+#include "kernels/matmul/tiles.hpp"
 #include "kernels/matmul/trials.hpp"
 #include "kernels/random/random.hpp"
 #include "tensor/async.hpp"
@@ -66,13 +67,31 @@ struct Pools {
   }
 };
 
+// One of the library's algorithms, or tiles.
+struct Candidate {
+  AlgorithmBytes algorithm{};
+  std::optional<TileOptions> tiles = {};
+  bool operator==(const Candidate&) const = default;
+};
+
+// Tiles of a product that fills an H200 with them at least once, 256 x 256 for each pair of its 132 blocks.
+constexpr TileOptions kTileCandidates[] = {{8, 0}, {8, 2}, {16, 2}};
+bool fills_the_card(const ProductShape& s) {
+  constexpr std::int64_t kPair = 256, kPairs = 66;
+  return ((s.m + kPair - 1) / kPair) * ((s.n + kPair - 1) / kPair) >= kPairs;
+}
+
 class Bench {
  public:
-  Bench(const Stream& stream, const ProductShape& shape, const Pools& pools, int candidates)
+  Bench(const Stream& stream, const ProductShape& shape, const Pools& pools, const TuneOptions& options)
       : stream_(stream), shape_(shape), pools_(pools), extent_(extent_of(shape)), product_(shape, kCublasLtWorkspace) {
     const double guess = flops_of(shape) / 600e12 + double(extent_.read() + extent_.c) / 4e12 + 2e-6;
     nodes_ = int(std::clamp(kGraphSeconds / guess, 1.0, double(kMostNodes)));
-    for (const AlgorithmBytes& a : product_.candidates(candidates)) add(a);
+    for (const AlgorithmBytes& a : product_.candidates(options.candidates)) add({a});
+    for (const TunedProduct& known : options.known)
+      if (known.shape == shape) add({known.tiles ? AlgorithmBytes{} : known.algorithm, known.tiles});
+    if (fills_the_card(shape) && tiles_take(operands(0)))
+      for (const TileOptions& tiles : kTileCandidates) add({{}, tiles});
     std::vector<Event> points(graphs_.size() + 1);
     points[0].record(stream_);
     for (std::size_t i = 0; i < graphs_.size(); ++i) {
@@ -84,8 +103,13 @@ class Bench {
       graph_s_.push_back(std::max(points[i + 1].seconds_since(points[i]), 1e-6));
   }
 
-  std::size_t size() const { return algorithms_.size(); }
-  const AlgorithmBytes& algorithm(std::size_t i) const { return algorithms_[i]; }
+  std::size_t size() const { return candidates_.size(); }
+  // The last so many are tiles: the library's come first, then what is known, tiles or not.
+  std::size_t tiles() const {
+    return std::size_t(
+        std::count_if(candidates_.begin(), candidates_.end(), [](const auto& c) { return bool(c.tiles); }));
+  }
+  const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
 
   void settle(double seconds) {
     const auto runs = std::find_if(graphs_.begin(), graphs_.end(), [](const auto& g) { return g.has_value(); });
@@ -130,20 +154,25 @@ class Bench {
   }
 
  private:
-  void add(const AlgorithmBytes& algorithm) {
-    if (std::find(algorithms_.begin(), algorithms_.end(), algorithm) != algorithms_.end()) return;
-    algorithms_.push_back(algorithm);
+  void add(const Candidate& candidate) {
+    if (std::find(candidates_.begin(), candidates_.end(), candidate) != candidates_.end()) return;
+    candidates_.push_back(candidate);
     std::optional<Graph>& graph = graphs_.emplace_back();
-    if (!product_.refusal(algorithm).empty()) return;
+    if (candidate.tiles ? !tiles_take(operands(0)) : !product_.refusal(candidate.algorithm).empty()) return;
     try {
-      product_.run(stream_, operands(0), algorithm, pools_.workspace.data());
+      multiply(candidate, operands(0));
       graph.emplace(stream_, [&] {
-        for (int i = 0; i < nodes_; ++i)
-          product_.run(stream_, operands(i % extent_.sets), algorithm, pools_.workspace.data());
+        for (int i = 0; i < nodes_; ++i) multiply(candidate, operands(i % extent_.sets));
       });
     } catch (const Error&) {
+      if (candidate.tiles) throw;  // ours run where tiles_take() says so
       return;  // what the library ranks but will not launch, or a graph cannot hold, is no candidate
     }
+  }
+
+  void multiply(const Candidate& candidate, const Product& p) const {
+    if (candidate.tiles) return tiles_product(stream_, p, *candidate.tiles);
+    product_.run(stream_, p, candidate.algorithm, pools_.workspace.data());
   }
 
   Product operands(std::int64_t set) const {
@@ -178,7 +207,7 @@ class Bench {
     std::vector<std::uint8_t> bytes(std::size_t(std::min(extent_.c, kCompared)));
     const Tensor part(pools_.written.data(), DType::u8, {std::int64_t(bytes.size())});
     fill_zero(stream_, part);
-    product_.run(stream_, operands(0), algorithms_[candidate], pools_.workspace.data());
+    multiply(candidates_[candidate], operands(0));
     download(stream_, part, bytes.data(), std::int64_t(bytes.size()));
     return bytes;
   }
@@ -189,13 +218,14 @@ class Bench {
   const Extent extent_;
   const LtProduct product_;
   int nodes_ = 1;  // products of a graph
-  std::vector<AlgorithmBytes> algorithms_;
+  std::vector<Candidate> candidates_;
   std::vector<std::optional<Graph>> graphs_;  // none: it does not run
   std::vector<double> graph_s_;               // of one launch, as last seen
 };
 
 TunedProduct tune_one(const ProductShape& shape, Bench& bench, double budget_s) {
-  const Ranking ranking = rank(bench.size(), budget_s, [&](std::span<const Burst> b) { return bench.run(b); });
+  const Ranking ranking = rank(
+      bench.size(), budget_s, [&](std::span<const Burst> b) { return bench.run(b); }, bench.tiles());
   std::vector<std::size_t> order(bench.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
@@ -204,13 +234,15 @@ TunedProduct tune_one(const ProductShape& shape, Bench& bench, double budget_s) 
   });
   for (const std::size_t c : order) {
     if (!std::isfinite(ranking.seconds[c]) || !bench.repeats(c)) continue;
+    const Candidate& best = bench.candidate(c);
     return {.shape = shape,
-            .algorithm = bench.algorithm(c),
-            .description = describe_algorithm(bench.algorithm(c)),
+            .algorithm = best.algorithm,
+            .tiles = best.tiles,
+            .description = best.tiles ? describe(*best.tiles) : describe_algorithm(best.algorithm),
             .time_us = ranking.seconds[c] * 1e6,
             .first_time_us = std::isfinite(ranking.seconds[0]) ? ranking.seconds[0] * 1e6 : 0.0};
   }
-  fail("tune: no algorithm of cuBLASLt for {} gives the same bits twice", describe(shape));
+  fail("tune: no algorithm of cuBLASLt for {} gives the same bits twice", kernels::describe(shape));
 }
 
 }  // namespace
@@ -225,8 +257,9 @@ std::vector<TunedProduct> cublaslt_tune(std::span<const ProductShape> shapes, co
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     const double share = std::max(0.0, budget - spent) / double(shapes.size() - i);
-    if (options.progress) options.progress(fmt::format("{}/{}  {}", i + 1, shapes.size(), describe(shapes[i])));
-    Bench bench(stream, shapes[i], pools, options.candidates);
+    if (options.progress)
+      options.progress(fmt::format("{}/{}  {}", i + 1, shapes.size(), kernels::describe(shapes[i])));
+    Bench bench(stream, shapes[i], pools, options);
     bench.settle(i == 0 ? kSettleFirst : kSettle);
     if (i == 0) budget += kSettleFirst - kSettle;
     tuned.push_back(tune_one(shapes[i], bench, share - kSettle));

@@ -202,7 +202,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kTileThreads, 1)
 inline Schedule schedule_of(std::int64_t rows, std::int64_t tiles_of_columns, std::int64_t length,
                             const detail::TileOptions& options) {
   // A warpgroup that is further ahead than there are stages would wait for the one that waits for it.
-  check_plain(options.strip > 0 && options.lag >= 0 && options.lag < kStages,
+  static_assert(detail::TileOptions::kMostLag < kStages);
+  check_plain(options.strip > 0 && options.lag >= 0 && options.lag <= detail::TileOptions::kMostLag,
               "tiles: strip must be above 0, lag 0 to 3");
   return {int((rows + 2 * kTileRows - 1) / (2 * kTileRows)), int(tiles_of_columns), int((length + kSlice - 1) / kSlice),
           options};

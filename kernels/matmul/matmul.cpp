@@ -150,8 +150,8 @@ void matmul(const Stream& stream, const Tensor& a, const Tensor& b, const Matmul
 #endif
 #if defined(MYLOS_CUBLASLT)
     case MatmulProvider::cublaslt:
-      return detail::cublaslt_product(stream, p, need_workspace(workspace, detail::kCublasLtWorkspace),
-                                      workspace.bytes());
+      return detail::cublaslt_product(stream, p, options.provider == MatmulProvider::automatic,
+                                      need_workspace(workspace, detail::kCublasLtWorkspace), workspace.bytes());
 #endif
 #if defined(MYLOS_TILES)
     case MatmulProvider::tiles:

@@ -8,7 +8,7 @@
 // multiples of 16 bytes and N of 8). `automatic` takes the fastest
 // present; tests name the others to compare. A product of f32 matrices stored as bf16 is the reference's and OpenBLAS'
 // only.
-// cuBLASLt: tuning.hpp says which of its algorithms runs. Once a kind of product has run, calls neither allocate device
+// cuBLASLt: tuning.hpp says which of its algorithms runs, or, under `automatic`, that tiles do. Once a kind of product has run, calls neither allocate device
 // memory nor wait for the device, so that CUDA may capture them into a graph.
 #pragma once
 

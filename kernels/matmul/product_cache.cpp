@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "mylos-products";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;                           // 1 had no tiles
 constexpr std::int64_t kMostElements = std::int64_t(1) << 40;  // of an extent or a stride
 constexpr std::size_t kMostText = 256;
 constexpr int kOperands = 4;
@@ -31,6 +31,7 @@ class Object {
     ++asked_;
     return *found;
   }
+  bool has(const char* key) const { return value_.contains(key); }
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) {
     return integer(at(key), name(key), low, high);
   }
@@ -125,6 +126,13 @@ ProductShape shape_from(Object o) {
   return s;
 }
 
+TileOptions tiles_from(Object o) {
+  const TileOptions tiles{.strip = int(o.integer("strip", 1, 1024)),
+                          .lag = int(o.integer("lag", 0, TileOptions::kMostLag))};
+  o.expect_no_other_key({"strip", "lag"});
+  return tiles;
+}
+
 nlohmann::ordered_json to_json(const ProductShape& s) {
   return {{"m", s.m},
           {"n", s.n},
@@ -155,7 +163,7 @@ ProductCache ProductCache::parse(std::string_view json, const std::string& name)
   const std::string format = top.text("format");
   check(format == kFormat, "{}: format is \"{}\", expected \"{}\"", name, format, kFormat);
   const std::int64_t version = top.integer("version", 1, 1 << 30);
-  check(version == kVersion, "{}: version {} is not known to this build, which reads version {}", name, version,
+  check(version <= kVersion, "{}: version {} is not known to this build, which reads versions 1 to {}", name, version,
         kVersion);
   const Json& products = top.at("products");
   check(products.is_array(), "{}: products is not a list", name);
@@ -168,11 +176,19 @@ ProductCache ProductCache::parse(std::string_view json, const std::string& name)
     const ProductLibrary library{o.text("device"), o.integer("library", 1, std::int64_t(1) << 40)};
     TunedProduct p;
     p.shape = shape_from(Object(o.at("shape"), name, path + ".shape"));
-    p.algorithm = o.algorithm("algorithm");
+    const bool tiles = version >= 2 && o.has("tiles");
+    check(!tiles || !o.has("algorithm"), "{}: {} has an algorithm of the library and tiles of our own; it can have one",
+          name, path);
+    if (tiles) {
+      p.tiles = tiles_from(Object(o.at("tiles"), name, path + ".tiles"));
+    } else {
+      p.algorithm = o.algorithm("algorithm");
+    }
     p.description = o.text("description");
     p.time_us = o.microseconds("time_us");
     p.first_time_us = o.microseconds("first_time_us");
-    o.expect_no_other_key({"device", "library", "shape", "algorithm", "description", "time_us", "first_time_us"});
+    o.expect_no_other_key(
+        {"device", "library", "shape", tiles ? "tiles" : "algorithm", "description", "time_us", "first_time_us"});
     check(cache.products_.emplace(std::pair(library, p.shape), p).second, "{}: {} is the second entry of {} on {}",
           name, path, describe(p.shape), library.device);
   }
@@ -186,7 +202,11 @@ std::string ProductCache::to_json() const {
     entry["device"] = key.first.device;
     entry["library"] = key.first.version;
     entry["shape"] = kernels::to_json(p.shape);
-    entry["algorithm"] = hex_of(p.algorithm);
+    if (p.tiles) {
+      entry["tiles"] = {{"strip", p.tiles->strip}, {"lag", p.tiles->lag}};
+    } else {
+      entry["algorithm"] = hex_of(p.algorithm);
+    }
     entry["description"] = p.description;
     entry["time_us"] = p.time_us;
     entry["first_time_us"] = p.first_time_us;

@@ -62,8 +62,9 @@ void blas_product(const Stream& stream, const Product& p, void* panels);
 bool onednn_is_fast(DType dtype);  // this CPU has instructions for it
 void onednn_product(const Stream& stream, const Product& p);
 
-// cublaslt_product.cpp, with MYLOS_CUBLASLT
-void cublaslt_product(const Stream& stream, const Product& p, void* workspace, std::int64_t workspace_bytes);
+// cublaslt_product.cpp, with MYLOS_CUBLASLT; or_tiles: where a product is pinned to tiles, they do it
+void cublaslt_product(const Stream& stream, const Product& p, bool or_tiles, void* workspace,
+                      std::int64_t workspace_bytes);
 // cublaslt_batched.cpp, with MYLOS_CUBLASLT; p is the first product
 void cublaslt_batched(const Stream& stream, const Product& p, const Batch& batch, void* workspace,
                       std::int64_t workspace_bytes);

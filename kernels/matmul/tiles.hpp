@@ -4,19 +4,17 @@
 // and the device can. Small products are right, and slow: a tile is 128 x 256.
 #pragma once
 
+#include <string>
+
 #include "kernels/matmul/providers.hpp"
 
 namespace mylos::kernels::detail {
 
-struct TileOptions {
-  // Blocks that run at once have this many pairs of tiles of rows, column by column: about as many rows as columns, so that both stay in the L2 cache.
-  int strip = 8;
-  int lag =
-      2;  // slices of 64 along l that one half of a block is behind the other, at most 3: it multiplies while the other writes
-};
+using kernels::TileOptions;
 
 bool has_tiles();  // this build and this device
 bool tiles_take(const Product& p);
+std::string describe(const TileOptions& options);  // "tiles strip 8 lag 2"
 void tiles_product(const Stream& stream, const Product& p, const TileOptions& options = {});
 
 }  // namespace mylos::kernels::detail

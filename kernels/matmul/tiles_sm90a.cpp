@@ -114,6 +114,10 @@ bool can_map(const Tensor& dense) { return can_map(stored(dense), dense.extent(0
 
 namespace mylos::kernels::detail {
 
+std::string describe(const TileOptions& options) {
+  return "tiles strip " + std::to_string(options.strip) + " lag " + std::to_string(options.lag);
+}
+
 bool has_tiles() { return hopper::is_hopper(); }
 
 bool tiles_take(const Product& p) {

@@ -14,7 +14,7 @@ constexpr double kProbe = 0.02;
 constexpr double kShortest = 0.03, kLongest = 1.2;
 constexpr double kFast = 200e-6;  // a product below this does not reach the power limit: a short burst tells
 constexpr double kProbeBehind = 1.06, kBehind = 1.03;
-constexpr std::size_t kFinalists = 5;  // beside candidate 0
+constexpr std::size_t kFinalists = 5, kVariants = 2;  // beside candidate 0
 constexpr double kNoise = 0.002;
 constexpr int kRounds = 2;
 
@@ -46,11 +46,13 @@ class Trials {
     std::erase_if(left_, [&](std::size_t c) { return c != 0 && !(seconds(c) <= behind * best); });
   }
 
-  // The best few, and 0.
-  void keep_best(std::size_t few) {
+  // The best few, at most `most` from `variant` on, and 0.
+  void keep_best(std::size_t few, std::size_t variant, std::size_t most) {
     std::vector<std::size_t> order = left_;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return seconds(a) < seconds(b); });
     std::erase(order, std::size_t(0));
+    std::size_t seen = 0;
+    std::erase_if(order, [&](std::size_t c) { return c >= variant && ++seen > most; });
     if (order.size() > few) order.resize(few);
     std::erase_if(left_,
                   [&](std::size_t c) { return c != 0 && std::find(order.begin(), order.end(), c) == order.end(); });
@@ -72,12 +74,13 @@ class Trials {
 
 }  // namespace
 
-Ranking rank(std::size_t candidates, double budget_s, const RunBursts& run) {
+Ranking rank(std::size_t candidates, double budget_s, const RunBursts& run, std::size_t variants) {
   check(candidates > 0, "there is nothing to rank");
+  check(variants < candidates, "{} of {} candidates are variants; the first must be none", variants, candidates);
   Trials trials(candidates, run);
   trials.round(kProbe, false);
   trials.drop(kProbeBehind);
-  trials.keep_best(kFinalists);
+  trials.keep_best(kFinalists, candidates - variants, kVariants);
   // A guess at what comes: all that are left once, most of them twice.
   const double left = double(trials.left().size()), bursts = left + (kRounds - 1) * std::min(left, 3.0);
   const double wanted = trials.seconds(0) < kFast ? kShortest : kLongest;

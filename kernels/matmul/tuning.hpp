@@ -1,4 +1,4 @@
-// Which of cuBLASLt's algorithms each product runs with: measured under load, kept as JSON, pinned.
+// Which of cuBLASLt's algorithms each product runs with, or whether our own tiles do it (tiles.hpp): measured under load, kept as JSON, pinned.
 //
 //   const ProductCache cache = ProductCache::parse(text, path);  // what `mylos tune` wrote
 //   use_products(cache);                                         // from now on products run what it names
@@ -6,7 +6,7 @@
 //
 // cuBLASLt ranks its algorithms by a model of a card that is not limited by power; a training step is. All candidates
 // give the same bits in every run: the library uses no atomics, parts of a split sum are added in a fixed order, and are
-// kept in fp32 here, so that each product is rounded once. tune() holds its choice against a second run, too.
+// kept in fp32 here, so that each product is rounded once; tiles add in one order. tune() holds its choice against a second run, too.
 // Other providers have nothing to choose: on the CPU use_products() pins nothing, products_in_use() is empty and tune()
 // is an Error. docs/products.md has the whole.
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,10 +43,22 @@ double flops_of(const ProductShape& shape);
 
 using AlgorithmBytes = std::array<std::uint64_t, 8>;  // a cublasLtMatmulAlgo_t
 
+// How tiles.hpp goes through a product.
+struct TileOptions {
+  static constexpr int kMostLag = 3;
+  // Blocks that run at once have this many pairs of tiles of rows, column by column: about as many rows as columns, so that both stay in the L2 cache.
+  int strip = 8;
+  int lag =
+      2;  // slices of 64 along l that one half of a block is behind the other, at most kMostLag: it multiplies while the other writes
+  bool operator==(const TileOptions&) const = default;
+};
+
 struct TunedProduct {
   ProductShape shape;
-  AlgorithmBytes algorithm{};
-  std::string description;                // in the library's numbers: algorithm, tile, stages, split, cluster
+  AlgorithmBytes algorithm{};             // where `tiles` is none
+  std::optional<TileOptions> tiles = {};  // our own kernel
+  std::string
+      description;  // in the library's numbers: algorithm, tile, stages, split, cluster; or "tiles strip 8 lag 2"
   double time_us = 0, first_time_us = 0;  // of it and of the library's first choice, in the same call; 0: not measured
   bool pinned = false;                    // in products_in_use(): from a cache, not the library's first choice
 };
@@ -84,12 +97,13 @@ struct PinnedProducts {
 // refuses is an Error at the product's first run.
 PinnedProducts use_products(const ProductCache& cache);
 
-// Each product that cuBLASLt has run since the last use_products() in the order of shapes (the first 4096 kinds).
+// Each product that matmul() has run here under `automatic` since the last use_products() in the order of shapes (the first 4096 kinds).
 std::vector<TunedProduct> products_in_use();
 
 struct TuneOptions {
-  int candidates = 12;  // of the library's ranking
-  double seconds = 80;  // of device time for all shapes together, beside a second of warm-up
+  int candidates = 12;  // of the library's ranking; our own tiles come beside them where they fill the card
+  std::vector<TunedProduct> known = {};  // chosen before, by this library: candidates of their shapes, too
+  double seconds = 80;                   // of device time for all shapes together, beside a second of warm-up
   std::function<void(const TunedProduct&)> done = {};     // after each shape
   std::function<void(const std::string&)> progress = {};  // for people
 };

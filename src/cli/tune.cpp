@@ -37,6 +37,7 @@ int tune(const TuneArguments& arguments) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   double first_us = 0, best_us = 0;
   kernels::TuneOptions options{.candidates = arguments.candidates, .seconds = arguments.seconds};
+  options.known = cache.of(library);
   options.progress = [&](const std::string& text) {
     std::cerr << (terminal ? "\r\033[K" : "") << text << (terminal ? "" : "\n") << std::flush;
   };

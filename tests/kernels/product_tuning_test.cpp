@@ -35,8 +35,17 @@ TunedProduct product(std::int64_t m, double time_us = 90) {
   return p;
 }
 
+TunedProduct by_tiles(std::int64_t m, const TileOptions& tiles) {
+  TunedProduct p = product(m);
+  p.algorithm = {};
+  p.tiles = tiles;
+  p.description = "tiles";
+  return p;
+}
+
 void expect_same(const TunedProduct& a, const TunedProduct& b) {
   EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(a.tiles, b.tiles);
   EXPECT_EQ(a.algorithm, b.algorithm);
   EXPECT_EQ(a.description, b.description);
   EXPECT_EQ(a.time_us, b.time_us);
@@ -69,15 +78,45 @@ TEST(ProductCache, ComesBackFromItsFile) {
   cache.put(kOlder, product(1, 77));
   cache.put(kOther, product(1));
   cache.put(kHere, product(2, 80.0625));  // measured again
+  cache.put(kOlder, by_tiles(3, {.strip = 16, .lag = 3}));
   const ProductCache read = ProductCache::parse(cache.to_json(), "x");
   EXPECT_EQ(read.to_json(), cache.to_json());
-  ASSERT_EQ(read.size(), 4u);
+  ASSERT_EQ(read.size(), 5u);
   ASSERT_EQ(read.of(kHere).size(), 2u);
   expect_same(read.of(kHere)[0], product(1));
   expect_same(read.of(kHere)[1], product(2, 80.0625));
   expect_same(read.of(kOlder)[0], product(1, 77));
+  expect_same(read.of(kOlder)[1], by_tiles(3, {.strip = 16, .lag = 3}));
   EXPECT_TRUE(read.of({"NVIDIA H200", 1}).empty());
   EXPECT_EQ(ProductCache::parse(ProductCache().to_json(), "x").size(), 0u);
+}
+
+// Version 1 had algorithms alone.
+TEST(ProductCache, ReadsWhatWasWrittenBeforeThereWereTiles) {
+  ProductCache cache;
+  cache.put(kHere, product(1));
+  const std::string now = cache.to_json(), before = with(now, "\"version\": 2", "\"version\": 1");
+  EXPECT_EQ(ProductCache::parse(before, "x").to_json(), now);
+  cache.put(kHere, by_tiles(2, {}));
+  EXPECT_NE(refusal(with(cache.to_json(), "\"version\": 2", "\"version\": 1")).find("products[1].algorithm is missing"),
+            std::string::npos);
+}
+
+TEST(ProductCache, BadTilesAreAnErrorThatNamesTheKey) {
+  ProductCache cache;
+  cache.put(kHere, by_tiles(1, {.strip = 8, .lag = 2}));
+  const auto expect = [&](const std::string& from, const std::string& to, const std::string& part) {
+    const std::string message = refusal(with(cache.to_json(), from, to));
+    EXPECT_NE(message.find(part), std::string::npos) << message << " for " << to;
+  };
+  expect("\"strip\": 8", "\"strip\": 0", "products[0].tiles.strip is 0");
+  expect("\"strip\": 8", "\"strip\": 1025", "products[0].tiles.strip is 1025");
+  expect("\"lag\": 2", "\"lag\": 4", "products[0].tiles.lag is 4");
+  expect("\"lag\": 2", "\"lag\": 2, \"rows\": 128", "does not know");
+  expect("\"strip\": 8,", "", "products[0].tiles.strip is missing");
+  expect("\"tiles\": {", "\"tiles\": [{", "not JSON");
+  expect("\"tiles\"", "\"tile\"", "products[0].algorithm is missing");
+  expect("\"description\"", "\"algorithm\": \"00\", \"description\"", "it can have one");
 }
 
 TEST(ProductCache, ABadFileIsAnErrorThatNamesFileAndKey) {
@@ -96,9 +135,9 @@ TEST(ProductCache, ABadFileIsAnErrorThatNamesFileAndKey) {
   EXPECT_NE(refusal(std::string(1 << 20, '[')).find("not JSON"), std::string::npos);
   EXPECT_NE(refusal(std::string(std::size_t(ProductCache::kMaxBytes) + 1, ' ')).find("at most"), std::string::npos);
   expect("mylos-products", "mylos-tokens", "format is \"mylos-tokens\"");
-  expect("\"version\": 1", "\"version\": 2", "version 2 is not known");
+  expect("\"version\": 2", "\"version\": 3", "version 3 is not known");
   expect("\"products\": [", "\"products\": {\"a\": [", "not JSON");
-  expect("\"version\": 1,", "\"version\": 1, \"more\": 1,", "does not know");
+  expect("\"version\": 2,", "\"version\": 2, \"more\": 1,", "does not know");
   expect("\"library\": 130100", "\"library\": \"13\"", "products[0].library is not a whole number");
   expect("\"library\": 130100", "\"library\": -1", "products[0].library is -1");
   expect("\"library\": 130100", "\"library\": 1e3", "not a whole number");
@@ -212,17 +251,19 @@ TEST(ProductShape, HoldsWhatAChoiceDependsOn) {
 }
 
 // Times that a device would give, with noise that the round trip must see through.
-Ranking ranked(const std::vector<double>& truth, double noise, std::vector<double>* spent = nullptr) {
+Ranking ranked(const std::vector<double>& truth, double noise, std::vector<double>* spent = nullptr,
+               std::size_t variants = 0) {
   std::mt19937_64 random(test::test_seed());
   std::uniform_real_distribution<double> spread(1 - noise, 1 + noise);
-  return detail::rank(truth.size(), 10.0, [&](std::span<const Burst> bursts) {
+  const auto run = [&](std::span<const Burst> bursts) {
     std::vector<double> times;
     for (const Burst& b : bursts) {
       times.push_back(truth[b.candidate] * spread(random));
       if (spent) (*spent)[b.candidate] += b.seconds;
     }
     return times;
-  });
+  };
+  return detail::rank(truth.size(), 10.0, run, variants);
 }
 
 TEST(Trials, TheFastestWinsAndTheSlowLeaveEarly) {
@@ -248,6 +289,17 @@ TEST(Trials, AFewGoOnFromTheProbe) {
     else
       EXPECT_LT(spent[i], 0.05) << i;
   }
+}
+
+// The four best of a probe are variants of one thing: three places of five are left for the others.
+TEST(Trials, VariantsOfOneKindDoNotCrowdOutTheOthers) {
+  std::vector<double> truth(10, 1e-3), spent(10);
+  for (std::size_t i = 0; i < truth.size(); ++i) truth[i] -= 1e-6 * double(i);
+  EXPECT_EQ(ranked(truth, 0, &spent, 4).best, 9u);
+  for (const std::size_t c : {0, 3, 4, 5, 8, 9}) EXPECT_GT(spent[c], 0.1) << c;
+  for (const std::size_t c : {1, 2, 6, 7}) EXPECT_LT(spent[c], 0.05) << c;
+  EXPECT_EQ(ranked({1e-3, 0.98e-3, 0.99e-3}, 0, nullptr, 2).best, 1u);
+  EXPECT_THROW(ranked({1e-3, 1e-3}, 0, nullptr, 2), Error);
 }
 
 TEST(Trials, TheFirstChoiceStaysWithoutAGainAboveTheNoise) {
@@ -313,6 +365,11 @@ class TuneOnGpu : public ::testing::Test {
     return first;
   }
 
+  test::HostTensor once(MatmulProvider provider) {
+    matmul(stream_, x_.tensor, w_.tensor, {.b = Transpose::yes, .provider = provider}, workspace_.tensor, y_.tensor);
+    return test::to_host(stream_, y_.tensor);
+  }
+
   Stream stream_;
   test::DeviceTensor workspace_, x_, w_, z_, y_;
 };
@@ -350,6 +407,47 @@ TEST_F(TuneOnGpu, AnAlgorithmThatIsNoneIsRefusedWithWhatToDo) {
   }
   use_products(cache);
   EXPECT_NE(message_of([&] { both(); }).find("mylos tune"), std::string::npos);
+}
+
+// What the tiles add up in another order lies within the rounding of bf16; an explicit provider stays what it is.
+TEST_F(TuneOnGpu, ProductsPinnedToTilesAreDoneByThem) {
+  if (!has_provider(MatmulProvider::tiles, DType::bf16)) GTEST_SKIP() << "no tiles on this device";
+  use_products({});
+  const test::HostTensor library = once(MatmulProvider::automatic);
+  std::vector<TunedProduct> ran = products_in_use();
+  ASSERT_EQ(ran.size(), 1u);
+  ProductCache cache;
+  ran[0].tiles = TileOptions{.strip = 2, .lag = 1};
+  ran[0].description = "tiles strip 2 lag 1";
+  cache.put(product_library(), ran[0]);
+  EXPECT_EQ(use_products(ProductCache::parse(cache.to_json(), "x")).pinned, 1u);
+  const test::HostTensor tiles = once(MatmulProvider::automatic);
+  EXPECT_TRUE(test::close(tiles, library, 4e-3));
+  EXPECT_EQ(tiles.v, once(MatmulProvider::tiles).v);
+  EXPECT_EQ(library.v, once(MatmulProvider::cublaslt).v);
+  ASSERT_EQ(products_in_use().size(), 1u);
+  EXPECT_EQ(products_in_use()[0].description, "tiles strip 2 lag 1");
+  EXPECT_TRUE(products_in_use()[0].pinned);
+}
+
+TEST_F(TuneOnGpu, ProductsThatTilesDoNotTakeAreRefusedWithWhatToDo) {
+  use_products({});
+  const test::DeviceTensor a = to_device(stream_, test::random_normal({64, 96}, 5), DType::f32),
+                           b = to_device(stream_, test::random_normal({128, 96}, 6), DType::f32),
+                           c = test::empty_device({64, 128}, DType::f32);
+  const auto run = [&] { linear_forward(stream_, a.tensor, b.tensor, workspace_.tensor, c.tensor); };
+  run();
+  ProductCache cache;
+  for (TunedProduct p : products_in_use()) {
+    p.tiles = TileOptions{};
+    cache.put(product_library(), p);
+  }
+  use_products(cache);
+  EXPECT_NE(message_of(run).find("mylos tune"), std::string::npos);
+  // Who names cuBLASLt gets it.
+  const MatmulOptions library{.b = Transpose::yes, .provider = MatmulProvider::cublaslt};
+  matmul(stream_, a.tensor, b.tensor, library, workspace_.tensor, c.tensor);
+  EXPECT_TRUE(products_in_use().empty());
 }
 
 }  // namespace
