@@ -22,10 +22,12 @@ def block_matrices(s: dict) -> list:
     return [q, kv, kv, (D, q[0]), (F, D), (F, D), (D, F)]
 
 
-def shapes_of(size: str, matrices_only: bool = False) -> tuple[list, list]:
+def shapes_of(size: str, muon: bool = False) -> tuple[list, list]:
     """Shapes of Muon's matrices and of everything else."""
     if size == "1g":
-        return (block_matrices(preset("7b")) * 5, []) if matrices_only else ([(1 << 30,)], [])
+        s = preset("7b")  # five blocks of it, and the embeddings of 256 tokens and the norms that go with them
+        others = [(256, s["dim"])] * 2 + [(s["dim"],)] * 11
+        return (block_matrices(s) * 5, others) if muon else ([(1 << 30,)], [])
     s = preset("debug" if size == "debug" else "125m")
     others = [(s["vocab"], s["dim"])] * 2 + [(s["dim"],)] * (2 * s["layers"] + 1)
     return block_matrices(s) * s["layers"], others

@@ -51,9 +51,14 @@ bool can_fuse_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const
 #endif
 
 bool fused_swiglu_backward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F) {
-  constexpr std::int64_t kPair = 256, kRounds = 4, kPairsAtOnce = 66;  // of blocks, on an H200; a pair has 256 x 256
+  constexpr std::int64_t kPair = 256, kMostOfThem = 50;  // 256 x 256 for each pair of an H200's 132 blocks
   const std::int64_t pairs = ((T + kPair - 1) / kPair) * ((F + kPair - 1) / kPair);
-  return has_fused_swiglu(dtype, D, F) && pairs >= kRounds * kPairsAtOnce;
+  return has_fused_swiglu(dtype, D, F) && pairs >= kMostOfThem;
+}
+
+bool fused_swiglu_forward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F) {
+  constexpr double kShort = 0.2e-3 * 600e12;  // FLOPs
+  return fused_swiglu_backward_pays(dtype, T, D, F) && 4.0 * double(T) * double(D) * double(F) < kShort;
 }
 
 void linear_swiglu_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& workspace,

@@ -6,8 +6,8 @@
 //
 // `apart` is linear_forward and swiglu_forward, linear_backward_input and swiglu_backward. `fused` is a product of our own for Hopper (bf16; D and F multiples of 8) that
 // goes on from its sums, rounded as they would have been stored: the same bits but for the order of those sums. dout is not written then, and may be none.
-// A block takes either, each way (ExecutionConfig). On an H200 at its power limit, at the sizes of an 8 B step, fused is 1.05 of apart's speed backward and 0.98 to 1.005 of it
-// forward: docs/performance.md.
+// A block takes either, each way (ExecutionConfig). On an H200 fused is 1.03 to 1.05 of apart's speed backward and 0.98 to 1.03 of it forward at the sizes of an 8 B step,
+// where the card is at its power limit, and 1.31 and 1.08 of it at those of a 134 M one: docs/performance.md.
 // FLOPs 4·T·D·F forward, 2·T·D·F backward; bytes beside the product's own: apart 3·T·F·size and 5·T·F·size, fused T·F·size and 3·T·F·size.
 #pragma once
 
@@ -19,7 +19,9 @@ enum class LinearSwiglu { apart, fused };
 
 // Whether `fused` takes a layer of these sizes on this device.
 bool has_fused_swiglu(DType dtype, std::int64_t D, std::int64_t F);
-// Whether `fused` is the faster one, backward, of T rows: where it has tiles for several rounds of the whole card.
+// Whether `fused` is the faster one of T rows: backward where it has tiles for most of the card, forward where the product besides is too short to bring the card to its
+// power limit.
+bool fused_swiglu_forward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F);
 bool fused_swiglu_backward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F);
 // Whether `fused` takes these operands on this device.
 bool can_fuse_swiglu(const Tensor& x, const Tensor& w, const Tensor& gate_up, const Tensor& out);

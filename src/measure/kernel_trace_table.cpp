@@ -22,10 +22,11 @@ bool any_of(std::string_view text, std::initializer_list<std::string_view> parts
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return has(text, part); });
 }
 
-// Kernels of the project's own are Kokkos functors, named or labelled mylos::; CUTLASS's are products that have ours as an epilogue.
-bool is_memory_bound_part(std::string_view name) {
-  return has(name, "mylos::") && !any_of(name, {"cutlass", "matmul::reference"});
+// Kernels of the project's own are Kokkos functors, named or labelled mylos::; its products are not passes over memory, nor are CUTLASS's with an epilogue of ours.
+bool is_own_product(std::string_view name) {
+  return any_of(name, {"mylos::kernels::hopper::tiles", "matmul::reference", "cutlass"});
 }
+bool is_memory_bound_part(std::string_view name) { return has(name, "mylos::") && !is_own_product(name); }
 
 struct Edge {
   std::int64_t at_ns;
@@ -105,7 +106,7 @@ KernelCategory category_of(std::string_view name, KernelKind kind, const RegionN
   if (any_of(name, {"ncclDevKernel", "ncclKernel"})) return KernelCategory::communication;
   if (region.empty()) {
     if (any_of(name, {"sdpa", "fmha", "flash", "attention"})) return KernelCategory::attention;
-    const bool product = any_of(name, {"gemm", "nvjet", "cutlass", "splitK", "xmma"});
+    const bool product = is_own_product(name) || any_of(name, {"gemm", "nvjet", "splitK", "xmma"});
     return product ? KernelCategory::products : KernelCategory::memory_bound;
   }
   switch (op_class(region.phase, region.op)) {

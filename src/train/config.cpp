@@ -26,7 +26,7 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.choice("swiglu", c.swiglu, {"auto", "apart", "backward", "fused"},
               "SwiGLU in a pass over memory of its own, or in the end of the product before it (bf16 on Hopper): "
               "backward only, or both ways; "
-              "auto: backward where that is faster");
+              "auto: what is faster at these sizes");
   keys.flag("graphs", c.graphs, "on a GPU, record the work of a micro-batch once and replay it");
   keys.text("products", c.products,
             "file of tuned matrix products (mylos tune); empty: the usual file if it is there; heuristic: none");

@@ -16,7 +16,7 @@
 
 namespace mylos::train {
 
-// SwiGLU in a pass over memory of its own (apart), or in the end of the product before it: backward, or both ways (fused). automatic stands for apart or backward
+// SwiGLU in a pass over memory of its own (apart), or in the end of the product before it: backward, or both ways (fused). automatic stands for one of the others
 // until with_swiglu() has chosen.
 enum class Swiglu { automatic, apart, backward, fused };
 

@@ -54,9 +54,12 @@ Config with_recompute(Config config, std::int64_t memory_bytes) {
 
 Config with_swiglu(Config config) {
   if (config.train.swiglu != Swiglu::automatic) return config;
-  const bool pays = kernels::fused_swiglu_backward_pays(
-      config.train.storage, config.train.batch * config.train.sequence, config.model.dim, config.model.ffn);
-  config.train.swiglu = pays ? Swiglu::backward : Swiglu::apart;
+  const auto pays = [&](auto rule) {
+    return rule(config.train.storage, config.train.batch * config.train.sequence, config.model.dim, config.model.ffn);
+  };
+  config.train.swiglu = pays(kernels::fused_swiglu_forward_pays)    ? Swiglu::fused
+                        : pays(kernels::fused_swiglu_backward_pays) ? Swiglu::backward
+                                                                    : Swiglu::apart;
   return config;
 }
 

@@ -45,7 +45,7 @@ std::int64_t memory_for_run();
 // train.recompute "auto" becomes the fastest policy whose plan fits: none, else selective in as few blocks as it takes, else full
 // in as few blocks, the rest selective (also when that does not fit: plan::check_fits says what would). Other policies stay.
 Config with_recompute(Config config, std::int64_t memory_bytes);
-// train.swiglu "auto" becomes "backward" where this device gains by it, else "apart". Others stay.
+// train.swiglu "auto" becomes "fused" or "backward" where this device gains by it, else "apart". Others stay.
 Config with_swiglu(Config config);
 
 // What a step learned of one source of its data.

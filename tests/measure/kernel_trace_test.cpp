@@ -134,6 +134,10 @@ TEST(KernelCategories, FollowKindNameAndRegion) {
   EXPECT_EQ(is("mylos::kernels::detail::Softmax", KernelKind::kernel, head), Category::memory_bound);
   EXPECT_EQ(is("host code and libraries", KernelKind::host, head), Category::products);
   EXPECT_EQ(is("mylos::matmul::reference", KernelKind::kernel, product), Category::products);
+  for (const RegionName& where : {product, RegionName{}})
+    EXPECT_EQ(
+        is("mylos::kernels::hopper::tiles<false, true, mylos::kernels::hopper::Gradient>", KernelKind::kernel, where),
+        Category::products);
   EXPECT_EQ(is("mylos::attention::backward", KernelKind::kernel, attention), Category::attention);
   EXPECT_EQ(is("anything", KernelKind::kernel, norm), Category::memory_bound);
   EXPECT_EQ(is("nvjet_tst_128x256", KernelKind::kernel, muon), Category::optimizer);

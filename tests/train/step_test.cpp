@@ -236,7 +236,10 @@ TEST(Swiglu, IsFusedOnlyWhereThatPaysAndStaysAsStated) {
     EXPECT_EQ(execution(c).fused_swiglu_forward, stated == Swiglu::fused);
   }
   c.train.swiglu = Swiglu::automatic;
-  c.train.batch = 1, c.train.sequence = 256;
+  c.model.dim = 768, c.model.ffn = 2048;
+  c.train.batch = 4, c.train.sequence = 512;
+  EXPECT_EQ(with_swiglu(c).train.swiglu, there ? Swiglu::fused : Swiglu::apart) << "a short product";
+  c.train.sequence = 256;
   EXPECT_EQ(with_swiglu(c).train.swiglu, Swiglu::apart) << "too few tiles";
   c.train.batch = 64, c.train.storage = DType::f32;
   EXPECT_EQ(with_swiglu(c).train.swiglu, Swiglu::apart) << "f32 is never fused";

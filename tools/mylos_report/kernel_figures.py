@@ -27,6 +27,10 @@ def _any(text, *parts):
     return any(part in text for part in parts)
 
 
+def _is_own_product(name):
+    return _any(name, "mylos::kernels::hopper::tiles", "matmul::reference", "cutlass")
+
+
 def category_of(name, kind, region):
     """By kind, name of the kernel, and the region mylos::PHASE::OP that queued it."""
     if kind in (COPY, SET):
@@ -36,15 +40,14 @@ def category_of(name, kind, region):
     if not region:
         if _any(name, "sdpa", "fmha", "flash", "attention"):
             return "attention"
-        return "products" if _any(name, "gemm", "nvjet", "cutlass", "splitK", "xmma") else "memory-bound"
+        return "products" if _is_own_product(name) or _any(name, "gemm", "nvjet", "splitK", "xmma") else "memory-bound"
     _, phase, op = region.split("::", 2)
     if phase == "optimizer":
         return "optimizer"
     if op == "attention":
         return "attention"
     if op.startswith(("matmul/", "linear_cross_entropy")):
-        own = "mylos::" in name and not _any(name, "cutlass", "matmul::reference")
-        return "memory-bound" if own else "products"
+        return "memory-bound" if "mylos::" in name and not _is_own_product(name) else "products"
     return "memory-bound"
 
 
