@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "support/errors.hpp"
+
 namespace mylos::test {
 
 class TemporaryFolder {
@@ -38,18 +40,6 @@ inline std::vector<char> file_bytes(const std::string& path) {
 
 inline void write_file(const std::string& path, const std::vector<char>& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
-}
-
-// The message of the Error that `work` throws; a failure when it throws none.
-template <class Work>
-std::string error_of(Work work) {
-  try {
-    work();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return "";
 }
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "support/errors.hpp"
 
 namespace mylos::test {
 
@@ -61,18 +62,6 @@ inline std::string npy(std::string dictionary, std::string_view data, int versio
   file += '\0';
   for (std::size_t i = 0; i < prefix - 8; ++i) file += char(dictionary.size() >> 8 * i & 255);
   return file + dictionary + std::string(data);
-}
-
-// The message of the Error that `run` throws; a failure of the test when it throws none.
-template <class F>
-std::string error_of(F&& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
 }
 
 #define EXPECT_HAS(text, part) \

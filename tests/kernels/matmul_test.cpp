@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "support/errors.hpp"
 #include "support/host_tensor.hpp"
 #include "tensor/async.hpp"
 
@@ -234,23 +235,13 @@ TEST(MatmulChecks, EmptySumsScaleC) {
   }
 }
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(MatmulChecks, MessagesNameTheOperandAndTheShape) {
   Queue run;
   const DeviceTensor a = test::empty_device({3, 4}, DType::f32), b = test::empty_device({5, 6}, DType::f32),
                      c = test::empty_device({3, 6}, DType::f32), h = test::empty_device({4, 6}, DType::bf16),
                      i = test::empty_device({4, 6}, DType::i32);
   const auto call = [&](const DeviceTensor& x, const DeviceTensor& y, const DeviceTensor& z) {
-    return message_of([&] { matmul(run, x.tensor, y.tensor, {}, run.workspace.tensor, z.tensor); });
+    return test::error_of([&] { matmul(run, x.tensor, y.tensor, {}, run.workspace.tensor, z.tensor); });
   };
   EXPECT_NE(call(a, b, c).find("inner extents differ"), std::string::npos);
   EXPECT_NE(call(a, h, c).find("share a dtype"), std::string::npos);
@@ -270,7 +261,7 @@ TEST(MatmulChecks, BlasSaysWhereItsLimitIs) {
   const std::int64_t big = (std::int64_t(1) << 31) + 3;
   const Tensor a(&value, DType::f32, {big, 1}), b(&value, DType::f32, {1, 1}), c(&value, DType::f32, {big, 1});
   const std::string message =
-      message_of([&] { matmul(run, a, b, {.provider = MatmulProvider::blas}, run.workspace.tensor, c); });
+      test::error_of([&] { matmul(run, a, b, {.provider = MatmulProvider::blas}, run.workspace.tensor, c); });
   EXPECT_NE(message.find("M is 2147483651"), std::string::npos) << message;
 }
 
@@ -280,7 +271,7 @@ TEST(MatmulChecks, ASmallWorkspaceIsRefusedWhereOneIsNeeded) {
   Queue run;
   const DeviceTensor a = test::empty_device({8, 8}, DType::bf16), c = test::empty_device({8, 8}, DType::f32),
                      small = test::empty_device({256}, DType::u8);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(test::error_of([&] {
               matmul(run, a.tensor, a.tensor, {.provider = provider}, small.tensor, c.tensor);
             }).find("matmul_workspace()"),
             std::string::npos);
@@ -340,7 +331,7 @@ TEST(MatmulChecks, AnAddendOfAnotherShapeOrDtypeIsRefused) {
                      y = test::empty_device({3, 6}, DType::f32), half = test::empty_device({3, 6}, DType::bf16),
                      wide = test::empty_device({3, 7}, DType::f32);
   const auto call = [&](const Tensor& residual) {
-    return message_of(
+    return test::error_of(
         [&] { linear_forward_residual(run, a.tensor, w.tensor, residual, run.workspace.tensor, y.tensor); });
   };
   EXPECT_NE(call(half.tensor).find("the addend is bf16[3, 6]"), std::string::npos);
