@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "measure/agree.hpp"
@@ -55,10 +56,16 @@ std::vector<BenchCase> read_cases(const Reader& file) {
                 (std::isfinite(values[i]) && values[i] >= 0 && (!is_count || values[i] < kMostCalls)),
             "row {} of '{}' is {}, which it cannot be", i, path, values[i]);
       c.set(cases[i], values[i]);
+      if (!c.may_be_nan)  // a flag that is 2, half a call
+        check(c.get(cases[i]) == values[i], "row {} of '{}' is {}, which it cannot be", i, path, values[i]);
     }
   }
   std::set<std::string> names;
-  for (const BenchCase& c : cases) check(names.insert(c.name).second, "'/cases/name' has '{}' twice", c.name);
+  for (const BenchCase& c : cases) {
+    check(names.insert(c.name).second, "'/cases/name' has '{}' twice", c.name);
+    check(c.calls_per_sample > 0 || !c.skipped.empty(), "case '{}' has samples of {} calls", c.name,
+          c.calls_per_sample);
+  }
   return cases;
 }
 
@@ -79,6 +86,10 @@ void read_samples(const Reader& file, BenchFile& bench) {
           rejected[i]);
     check(std::isnan(clocks[i]) || (std::isfinite(clocks[i]) && clocks[i] > 0),
           "row {} of '/samples/calls/sm_clock' is {} MHz", i, clocks[i]);
+    for (const auto& [name, value] : {std::pair("power", power[i]), std::pair("temperature", temperature[i]),
+                                      std::pair("throttle_reasons", reasons[i])})
+      check(!std::isinf(value) && !(value < 0), "row {} of '/samples/calls/{}' is {}, which it cannot be", i, name,
+            value);
     bench.samples[std::size_t(cases[i])].push_back(
         {times[i], clocks[i], power[i], temperature[i], reasons[i], rejected[i] != 0});
   }

@@ -211,6 +211,12 @@ TEST(BenchRecord, ValidateNamesWhatDoesNotFit) {
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals[calls + "sm_clock"][0] = -5; }), "MHz");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/calls_per_sample"][0] = 1e300; }), "cannot be");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/flops"][0] = -1; }), "cannot be");
+  EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/warm"][0] = 2; }), "cannot be");
+  EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/threads"][0] = 1.5; }), "cannot be");
+  EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/calls_per_sample"][0] = 0; }), "samples of 0 calls");
+  for (const char* sensor : {"power", "temperature", "throttle_reasons"})
+    for (const double value : {-1.0, double(INFINITY)})
+      EXPECT_CONTAINS(broken([&](Columns& c) { c.reals[calls + sensor][0] = value; }), sensor);
   EXPECT_CONTAINS(broken([&](Columns& c) { c.reals["/cases/bytes"].push_back(1); }), "rows");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.texts["/cases/name"][1] = "copy"; }), "twice");
   EXPECT_CONTAINS(broken([&](Columns& c) { c.texts["/cases/stop"].pop_back(); }), "rows");
