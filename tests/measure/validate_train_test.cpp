@@ -75,6 +75,29 @@ std::string errors_of(const std::function<void(MadeRun&)>& change) {
   return errors(folder / "run.h5");
 }
 
+// What is wrong with a run, a column of which was changed once it was written: the writer would compute other figures, or refuse rates without
+// a median.
+std::string errors_with(const std::string& dataset, const std::function<void(std::vector<double>&)>& change) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.h5";
+  {
+    MadeRun run(path);
+    run.bundle.finish();
+  }
+  std::vector<double> column = checkpoint::Reader(path).reals(dataset);
+  change(column);
+  checkpoint::Writer fresh(folder / "column.h5");
+  fresh.reals(dataset, column, {"1", "for the test"});
+  fresh.commit();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
+              other = H5Fopen((folder / "column.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  H5Ldelete(file, dataset.c_str(), H5P_DEFAULT);
+  H5Ocopy(other, dataset.c_str(), file, dataset.c_str(), H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(other);
+  H5Fclose(file);
+  return errors(path);
+}
+
 TEST(ValidateTrain, ARunIsValid) {
   EXPECT_EQ(errors_of([](MadeRun&) {}), "");
   EXPECT_EQ(errors_of([](MadeRun& r) { r.step({{"time", kNaN}}); }), "") << "a time that is not known";
@@ -95,28 +118,21 @@ TEST(ValidateTrain, RefusesStepsThatNoRunHas) {
   };
   for (const auto& [name, values] : wrong) {
     for (const double value : values) {
-      // Rates that are not finite have no median, so the writer itself would refuse them: it gets them in a row before the steady window.
-      const TemporaryFolder folder;
-      const std::string path = folder / "run.h5";
-      {
-        MadeRun run(path);
-        run.bundle.finish();
-      }
+      const bool is_step = name == std::string("step");
       const std::string dataset = std::string("/samples/steps/") + name;
-      std::vector<double> column = checkpoint::Reader(path).reals(dataset);
-      column[name == std::string("step") ? column.size() - 1 : 2] = value;
-      checkpoint::Writer fresh(folder / "column.h5");
-      fresh.reals(dataset, column, {"1", "for the test"});
-      fresh.commit();
-      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
-                  other = H5Fopen((folder / "column.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-      H5Ldelete(file, dataset.c_str(), H5P_DEFAULT);
-      H5Ocopy(other, dataset.c_str(), file, dataset.c_str(), H5P_DEFAULT, H5P_DEFAULT);
-      H5Fclose(other);
-      H5Fclose(file);
-      EXPECT_CONTAINS(errors(path), "/samples/steps/") << name << " " << value;
+      const std::string found =
+          errors_with(dataset, [&](std::vector<double>& column) { column[is_step ? column.size() - 1 : 2] = value; });
+      EXPECT_CONTAINS(found, "/samples/steps/") << name << " " << value;
     }
   }
+}
+
+TEST(ValidateTrain, NothingAgreesWithAnInfiniteFigure) {
+  // Finite values, whose sum or whose part of the window is not.
+  EXPECT_CONTAINS(errors_with("/samples/steps/data_wait", [](std::vector<double>& v) { v[20] = v[21] = 1e308; }),
+                  "/summary/data_wait_fraction: is ");
+  EXPECT_CONTAINS(errors_with("/samples/steps/loss", [](std::vector<double>& v) { v[20] = v[21] = 1e308; }),
+                  "/summary/train_loss_last_10_mean: is ");
 }
 
 TEST(ValidateTrain, ADivergedRunMustSaySo) {
