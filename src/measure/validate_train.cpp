@@ -113,7 +113,12 @@ class Check : Findings {
   std::vector<model::OpCost> ledger() const {
     const std::string at = "/plan/flop_ledger/";
     std::vector<model::OpCost> ops;
-    if (!file_.has_dataset(at + "flops")) return ops;  // a peer has none
+    if (kind_.is_peer && !file_.has_dataset(at + "flops")) return ops;
+    for (const char* column : {"bytes", "calls"}) {
+      const std::vector<double> values = file_.reals(at + column);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        check(std::isfinite(values[i]) && values[i] >= 0, "row {} has {} {}", i, values[i], column);
+    }
     const std::vector<double> flops = file_.reals(at + "flops");
     const std::vector<std::string> dtypes = file_.texts(at + "dtype");
     check(flops.size() == dtypes.size(), "has {} FLOPs and {} dtypes", flops.size(), dtypes.size());

@@ -135,6 +135,14 @@ TEST(ValidateTrain, NothingAgreesWithAnInfiniteFigure) {
                   "/summary/train_loss_last_10_mean: is ");
 }
 
+TEST(ValidateTrain, RefusesALedgerThatNoStepHas) {
+  for (const char* name : {"flops", "bytes", "calls"})
+    for (const double value : {-1.0, kNaN, kInf})
+      EXPECT_CONTAINS(
+          errors_with(std::string("/plan/flop_ledger/") + name, [&](std::vector<double>& v) { v[0] = value; }),
+          "/plan/flop_ledger: row 0 has ");
+}
+
 TEST(ValidateTrain, ADivergedRunMustSaySo) {
   for (const char* name : {"loss", "grad_norm"}) {
     EXPECT_CONTAINS(errors_of([&](MadeRun& r) { r.step({{name, kNaN}}); }), "the run must say that it failed");
