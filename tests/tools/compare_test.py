@@ -114,6 +114,8 @@ class Compare(unittest.TestCase):
     def test_wrong_use(self):
         a = self.program("a")
         for more, code, words in ((["--rounds", "5"], 2, "it must be 6 to 200"), (["--budget", "0"], 2, "must be above 0"),
+                                  (["--threshold", "nonsense"], 2, "--threshold is 'nonsense'"), (["--pair", "x="], 2, "--pair is 'x='"),
+                                  (["--slow-b", "0.1", "--slow-b", "0.9"], 2, "more than once"), (["--slow-b", "0"], 2, "must be above 0"),
                                   (["--mylos", "/absent"], 1, "'/absent' is no program")):  # fmt: skip
             done = self.compare(a, a, *more)
             self.assertEqual(done.returncode, code, done.stderr)

@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -27,7 +28,7 @@ def parse():
     parser.add_argument("--budget", type=float, default=1.0, metavar="S", help="seconds of measuring a case in one run (default 1)")
     parser.add_argument("--threshold", default="1%", help="the least change that matters (default 1%%)")
     parser.add_argument("--pair", action="append", default=[], metavar="X=Y", help="compare case X of A with case Y of B")
-    parser.add_argument("--slow-b", type=float, metavar="PART", help="slow B down on purpose: a wait of this part after each call (0.03: 3 %%)")
+    parser.add_argument("--slow-b", type=float, action="append", metavar="PART", help="slow B down on purpose: a wait of this part after each call (0.03: 3 %%)")
     parser.add_argument("--mylos", type=pathlib.Path, help="the program whose `diff` judges; default: that beside A, else build/mylos")
     parser.add_argument("--fail-on-slower", action="store_true", help="exit status 5 when a case is SLOWER")
     parser.add_argument("--json", action="store_true", help="the comparison as JSON")
@@ -36,6 +37,15 @@ def parse():
         parser.error(f"--rounds is {arguments.rounds}; it must be {FEWEST} to 200")
     if not arguments.budget > 0:
         parser.error(f"--budget is {arguments.budget}; it must be above 0")
+    if arguments.slow_b is not None and len(arguments.slow_b) > 1:
+        parser.error("--slow-b is given more than once")
+    arguments.slow_b = arguments.slow_b[0] if arguments.slow_b else None
+    # What only `mylos diff` reads would be refused after all rounds otherwise.
+    if not re.fullmatch(r"\d*\.?\d+(e-?\d+)?%?", arguments.threshold):
+        parser.error(f"--threshold is '{arguments.threshold}'; write a part like 1% or 0.01")
+    for pair in arguments.pair:
+        if not re.fullmatch(r"[^=]+=.+", pair):
+            parser.error(f"--pair is '{pair}'; write CASE_OF_A=CASE_OF_B")
     if arguments.slow_b is not None and not 0 < arguments.slow_b <= 1:
         parser.error(f"--slow-b is {arguments.slow_b}; it must be above 0 and at most 1")
     return arguments

@@ -152,7 +152,7 @@ class Bench:
                 status, reason = "failed", f"{why}; the program ended well and said: {process.last_words(log)}"
         except KeyboardInterrupt:
             self.interrupted = True
-            status, reason = "failed", "interrupted"
+            status, reason = "skipped", "interrupted while it ran"  # nothing is wrong with it: the next run takes it up
         except Exception as error:  # of this row alone: its tokens, configuration or program
             known = isinstance(error, (OSError, PlanError))
             status, reason = "failed", f"it could not be started: {'' if known else type(error).__name__ + ': '}{error}"
