@@ -97,11 +97,17 @@ TEST_F(Harness, ASlowdownOnPurposeIsAsLargeAsAsked) {
 
 TEST_F(Harness, ACopyOfTwiceTheBytesTakesTwiceTheTime) {
   const std::int64_t bytes = std::int64_t(gpu() ? 512 : 8) << 20;
-  const Measured one = measure_case(copying(bytes), pool(), options(), nullptr),
-                 two = measure_case(copying(2 * bytes), pool(), options(), nullptr);
-  EXPECT_FALSE(one.about.warm);
-  EXPECT_NEAR(usual(two) / usual(one), 2, gpu() ? 0.1 : 1.2);
-  const double rate = double(bytes) / usual(one);
+  // Others use a CPU besides: in turns, so that they disturb both, and the least of three.
+  double once = INFINITY, twice = INFINITY;
+  for (int turn = 0; turn < (gpu() ? 1 : 3); ++turn) {
+    const Measured one = measure_case(copying(bytes), pool(), options(), nullptr),
+                   two = measure_case(copying(2 * bytes), pool(), options(), nullptr);
+    EXPECT_FALSE(one.about.warm);
+    once = std::min(once, usual(one));
+    twice = std::min(twice, usual(two));
+  }
+  EXPECT_NEAR(twice / once, 2, gpu() ? 0.1 : 1.2);
+  const double rate = double(bytes) / once;
   EXPECT_GT(rate, gpu() ? 1e11 : 1e8);
   EXPECT_LT(rate, gpu() ? 2e13 : 1e12);  // no memory is so fast: it would be a cache
 }
