@@ -51,9 +51,7 @@ bool can_fuse_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const
 #endif
 
 bool fused_swiglu_backward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F) {
-  constexpr std::int64_t kPair = 256, kMostOfThem = 50;  // 256 x 256 for each pair of an H200's 132 blocks
-  const std::int64_t pairs = ((T + kPair - 1) / kPair) * ((F + kPair - 1) / kPair);
-  return has_fused_swiglu(dtype, D, F) && pairs >= kMostOfThem;
+  return has_fused_swiglu(dtype, D, F) && 4 * detail::pairs_of_tiles(T, F) >= 3 * detail::kPairsAtOnce;
 }
 
 bool fused_swiglu_forward_pays(DType dtype, std::int64_t T, std::int64_t D, std::int64_t F) {

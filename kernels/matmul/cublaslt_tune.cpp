@@ -74,12 +74,9 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// Tiles of a product that fills an H200 with them at least once, 256 x 256 for each pair of its 132 blocks.
+// Of a product that has tiles for the whole card.
 constexpr TileOptions kTileCandidates[] = {{8, 0}, {8, 2}, {16, 2}};
-bool fills_the_card(const ProductShape& s) {
-  constexpr std::int64_t kPair = 256, kPairs = 66;
-  return ((s.m + kPair - 1) / kPair) * ((s.n + kPair - 1) / kPair) >= kPairs;
-}
+bool fills_the_card(const ProductShape& s) { return pairs_of_tiles(s.m, s.n) >= kPairsAtOnce; }
 
 class Bench {
  public:

@@ -12,6 +12,13 @@ namespace mylos::kernels::detail {
 
 using kernels::TileOptions;
 
+// Two blocks have neighbouring tiles, 256 x 256 together; an H200 has so many of them at work at once.
+inline constexpr std::int64_t kPairsAtOnce = 66;
+inline std::int64_t pairs_of_tiles(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kSide = 256;
+  return ((rows + kSide - 1) / kSide) * ((columns + kSide - 1) / kSide);
+}
+
 bool has_tiles();  // this build and this device
 bool tiles_take(const Product& p);
 std::string describe(const TileOptions& options);  // "tiles strip 8 lag 2"
