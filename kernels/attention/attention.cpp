@@ -36,6 +36,7 @@ Window window(const char* name, const Tensor& t, DType dtype, const AttentionSha
   return {t.data(), t.stride(0), t.stride(1), t.stride(2)};
 }
 
+bool wants_alignment(Provider p) { return p == Provider::tiles || p == Provider::warpgroups; }
 void expect_aligned(const Window& w) {
   check(reinterpret_cast<std::uintptr_t>(w.data) % 16 == 0 && (w.batch | w.token | w.head) % 8 == 0,
         "attention: a tensor at {} with strides {}, {}, {} of 2 bytes; tensor cores want rows aligned to 16 bytes",
@@ -69,9 +70,11 @@ Arguments arguments(Provider provider, bool backward, const AttentionOptions& op
   }
   a.workspace_bytes = workspace ? workspace.bytes() : 0;
   if (workspace) expect_dense(kOp, "workspace", workspace);
-  expect_room(a, provider == Provider::cudnn ? 0 : workspace_of(provider, s, backward, options));
+  expect_room(a, provider == Provider::cudnn || (!backward && provider == Provider::warpgroups)
+                     ? 0
+                     : workspace_of(provider, s, backward, options));
   a.workspace = workspace.data();
-  if (provider == Provider::tiles)
+  if (wants_alignment(provider))
     for (const Window& w : {a.q, a.k, a.v, a.out}) expect_aligned(w);
   return a;
 }
@@ -91,6 +94,11 @@ bool has_provider(Provider provider, const AttentionShape& shape, DType dtype) {
       break;
     case Provider::tiles:
       return tiles::supports(shape, dtype);
+    case Provider::warpgroups:
+#if defined(MYLOS_WARPGROUPS)
+      return has_provider(Provider::cudnn, shape, dtype) && warpgroups::supports(shape, dtype);
+#endif
+      break;
   }
   return false;
 }
@@ -111,6 +119,13 @@ Provider default_provider(const AttentionShape& shape, DType dtype, const Attent
   return has_provider(Provider::tiles, shape, dtype) ? Provider::tiles : Provider::portable;
 }
 
+Provider backward_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents,
+                           const AttentionOptions& options) {
+  const bool takes = !documents && !options.deterministic;
+  return takes && has_provider(Provider::warpgroups, shape, dtype) ? Provider::warpgroups
+                                                                   : default_provider(shape, dtype, documents);
+}
+
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
                           [[maybe_unused]] const AttentionOptions& options) {
   check_shape(shape);
@@ -120,6 +135,10 @@ std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool b
 #if defined(MYLOS_CUDNN)
     case Provider::cudnn:
       return cudnn::workspace_bytes(shape, backward, options);
+#endif
+#if defined(MYLOS_WARPGROUPS)
+    case Provider::warpgroups:
+      return backward ? warpgroups::workspace_bytes(shape) : cudnn::workspace_bytes(shape, false, options);
 #endif
     default:
       return portable::workspace_bytes(shape, backward);
@@ -136,6 +155,7 @@ void forward_with(Provider provider, const Stream& stream, const Tensor& q, cons
       return tiles::forward(stream, a);
 #if defined(MYLOS_CUDNN)
     case Provider::cudnn:
+    case Provider::warpgroups:
       return cudnn::forward(stream, a);
 #endif
     default:
@@ -153,7 +173,7 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
   a.dq = window("dq", dq, a.dtype, s, s.heads);
   a.dk = window("dk", dk, a.dtype, s, s.kv_heads);
   a.dv = window("dv", dv, a.dtype, s, s.kv_heads);
-  if (provider == Provider::tiles)
+  if (wants_alignment(provider))
     for (const Window& w : {a.dout, a.dq, a.dk, a.dv}) expect_aligned(w);
   switch (provider) {
     case Provider::cpu:
@@ -164,6 +184,10 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
     case Provider::cudnn:
       return cudnn::backward(stream, a);
 #endif
+#if defined(MYLOS_WARPGROUPS)
+    case Provider::warpgroups:
+      return warpgroups::backward(stream, a);
+#endif
     default:
       return portable::backward(stream, a);
   }
@@ -171,36 +195,33 @@ void backward_with(Provider provider, const Stream& stream, const Tensor& q, con
 
 }  // namespace attention
 
-namespace {
-
-attention::Provider provider_for(const Tensor& q, const Tensor& k, const AttentionDocuments& documents) {
-  return attention::default_provider(attention::shape_of(q, k), q.dtype(), documents);
-}
-
-}  // namespace
-
 std::int64_t attention_workspace(const AttentionShape& shape, DType dtype, bool backward,
                                  const AttentionOptions& options) {
   using attention::Provider;
   const Provider provider = attention::default_provider(shape, dtype, {});
-  const std::int64_t bytes = attention::workspace_of(provider, shape, backward, options);
-  if (provider != Provider::cudnn || !options.documents) return bytes;
-  // A batch may come without a bucket.
-  return std::max(bytes, attention::workspace_of(Provider::portable, shape, backward, options));
+  std::int64_t bytes = 0;
+  const auto take = [&](Provider p) { bytes = std::max(bytes, attention::workspace_of(p, shape, backward, options)); };
+  const Provider of_plain = backward ? attention::backward_provider(shape, dtype, {}, options) : provider;
+  take(of_plain);
+  if (!options.documents) return bytes;
+  take(provider);
+  if (provider == Provider::cudnn) take(Provider::portable);  // a batch may come without a bucket
+  return bytes;
 }
 
 void attention_forward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                        const AttentionDocuments& documents, const Tensor& workspace, const Tensor& out,
                        const Tensor& lse) {
-  attention::forward_with(provider_for(q, k, documents), stream, q, k, v, documents, workspace, out, lse);
+  const auto provider = attention::default_provider(attention::shape_of(q, k), q.dtype(), documents);
+  attention::forward_with(provider, stream, q, k, v, documents, workspace, out, lse);
 }
 
 void attention_backward(const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,
                         const AttentionDocuments& documents, const Tensor& out, const Tensor& lse, const Tensor& dout,
                         const Tensor& workspace, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                         const AttentionOptions& options) {
-  attention::backward_with(provider_for(q, k, documents), stream, q, k, v, documents, out, lse, dout, workspace, dq, dk,
-                           dv, options);
+  const auto provider = attention::backward_provider(attention::shape_of(q, k), q.dtype(), documents, options);
+  attention::backward_with(provider, stream, q, k, v, documents, out, lse, dout, workspace, dq, dk, dv, options);
 }
 
 }  // namespace mylos::kernels

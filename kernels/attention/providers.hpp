@@ -69,10 +69,21 @@ void forward(const Stream& stream, const Arguments& a);
 void backward(const Stream& stream, const Arguments& a);
 }  // namespace tiles
 
+// warpgroups_*_sm90a.cpp, with MYLOS_WARPGROUPS: the backward pass alone, of what cuDNN's forward pass left; bf16, heads of 128, aligned operands, no
+// documents. dq is added up in any order, dk and dv in one.
+namespace warpgroups {
+bool supports(const AttentionShape& shape, DType dtype);
+std::int64_t workspace_bytes(const AttentionShape& shape);
+void backward(const Stream& stream, const Arguments& a);
+}  // namespace warpgroups
+
 // The op as the public header states it, by a named provider instead of the default one.
-enum class Provider { portable, cpu, cudnn, tiles };
+enum class Provider { portable, cpu, cudnn, tiles, warpgroups };
 bool has_provider(Provider provider, const AttentionShape& shape, DType dtype);
 Provider default_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents);
+// Of the backward pass, which takes what the default one's forward pass left.
+Provider backward_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents,
+                           const AttentionOptions& options);
 std::int64_t workspace_of(Provider provider, const AttentionShape& shape, bool backward,
                           const AttentionOptions& options = {});
 void forward_with(Provider provider, const Stream& stream, const Tensor& q, const Tensor& k, const Tensor& v,

@@ -1,6 +1,6 @@
-// Instructions of Hopper that CUDA C++ has no words for: barriers that count bytes, tensor copies (TMA) to the blocks of a cluster, products by
-// warpgroups. For files that are compiled for sm_90a; addresses are those of shared memory, 32 bits.
-// Source: PTX ISA 8.0 and later, mbarrier, cp.async.bulk.tensor, wgmma.
+// Instructions of Hopper that CUDA C++ has no words for: barriers that count bytes, tensor copies (TMA) to the blocks of a cluster
+// (products by warpgroups: hopper_products.hpp). For files that are compiled for sm_90a; addresses are those of shared memory, 32 bits.
+// Source: PTX ISA 8.0 and later, mbarrier, cp.async.bulk.tensor.
 #pragma once
 
 #if defined(__CUDACC__)  // nothing for other compilers
@@ -8,10 +8,17 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <span>
 
 namespace mylos::kernels::hopper {
 
 bool is_hopper();  // this build has the instructions, and the device of this thread, too
+
+// Boxes of a bf16 tensor as copies bring and take them, in the 128-byte swizzle: a box is 64 elements wide. Extents from the dense dimension outwards,
+// strides in elements of all but that one, multiples of 8. What lies outside is read as 0 and not written.
+CUtensorMap map_of(void* data, std::span<const std::int64_t> extents, std::span<const std::int64_t> strides,
+                   std::span<const int> box);
+void check_launch(cudaError_t status, const char* what);
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -27,6 +34,9 @@ __device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.rele
 // Arrives at this block's barrier and announces bytes that copies will bring.
 __device__ inline void arrive_and_expect(std::uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 // Arrives at the same barrier of block `rank` of the cluster. Scopes here and in wait() are the block: what is handed over are reads by products that are done and copies that
 // count their bytes. A scope of the cluster would cost a fence of the whole device at each arrival, and all of the L1 cache at each wait: a quarter of a product's speed.
@@ -79,11 +89,32 @@ __device__ inline void fetch_box_for(std::uint16_t blocks, std::uint32_t to, con
       : "memory");
 }
 
+// The same of a tensor of four dimensions.
+__device__ inline void fetch_box(std::uint32_t to, const CUtensorMap* map, int x, int y, int z, int w,
+                                 std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+      "[%6];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+// Bytes as they lie, multiples of 16.
+__device__ inline void fetch_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 // -- results: from shared memory to a box of the tensor, but for what lies outside of it --
 
 __device__ inline void store_box(const CUtensorMap* map, int x, int y, std::uint32_t from) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void store_box(const CUtensorMap* map, int x, int y, int z, int w, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");
 }
 __device__ inline void end_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -109,56 +140,6 @@ __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&words)[4
                : "r"(row)
                : "memory");
 }
-
-// -- products: D [64, 256] (+)= A · B of 16 along l, by the 128 threads of a warpgroup; both operands in shared memory in the 128-byte swizzle --
-// Thread t has in d[4 j + 2 i + e] the element of row 16 (t / 32) + t % 32 / 4 + 8 i and column 8 j + 2 (t % 4) + e.
-
-// An operand whose rows of 64 elements run along l lies in atoms of 8 rows, one after the other along its other side (kAcross false); one whose rows run
-// along that other side has atoms of 8 rows that follow each other along l first, `kAcrossBytes` to the next 64 of the side.
-template <bool kAcross, int kAcrossBytes = 8192>
-__device__ std::uint64_t descriptor(std::uint32_t address) {
-  constexpr std::uint64_t kSwizzle128 = std::uint64_t(1) << 62, kNext = std::uint64_t(1024 >> 4) << 32,
-                          kNextAcross = std::uint64_t(kAcross ? kAcrossBytes >> 4 : 1) << 16;
-  return kSwizzle128 | kNext | kNextAcross | ((address & 0x3FFFF) >> 4);
-}
-// The descriptor of what lies so many bytes behind: addresses are in the lower half, which they do not fill.
-__device__ inline std::uint64_t behind(std::uint64_t descriptor, std::uint32_t bytes) {
-  return (descriptor & ~std::uint64_t(0xFFFFFFFF)) | (std::uint32_t(descriptor) + (bytes >> 4));
-}
-
-__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Until all groups but the last kLater are done.
-template <int kLater>
-__device__ void wait_for_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLater) : "memory");
-}
-
-#define MYLOS_SUMS8(i)                                                                                        \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
-      "+f"(d[i + 7])
-
-// `add` 0: D = A · B.
-template <bool kAcrossA, bool kAcrossB>
-__device__ void multiply_add(float (&d)[128], std::uint64_t a, std::uint64_t b, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, p, 1, 1, %131, %132;\n}"
-      : MYLOS_SUMS8(0), MYLOS_SUMS8(8), MYLOS_SUMS8(16), MYLOS_SUMS8(24), MYLOS_SUMS8(32), MYLOS_SUMS8(40),
-        MYLOS_SUMS8(48), MYLOS_SUMS8(56), MYLOS_SUMS8(64), MYLOS_SUMS8(72), MYLOS_SUMS8(80), MYLOS_SUMS8(88),
-        MYLOS_SUMS8(96), MYLOS_SUMS8(104), MYLOS_SUMS8(112), MYLOS_SUMS8(120)
-      : "l"(a), "l"(b), "r"(add), "n"(int(kAcrossA)), "n"(int(kAcrossB)));
-}
-#undef MYLOS_SUMS8
 
 // For a kernel of three warpgroups, one of which only starts copies.
 __device__ inline void take_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }

@@ -3,6 +3,7 @@
 
 #if defined(__CUDACC__)  // nothing for other compilers
 #include "kernels/detail/hopper.hpp"
+#include "kernels/detail/hopper_products.hpp"
 
 namespace mylos::kernels::hopper {
 

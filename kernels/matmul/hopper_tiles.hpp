@@ -9,7 +9,7 @@
 //     // Results leave in so many parts, each from a stage of the ring, where kPartBytes of what the end reads come before:
 //     static constexpr int kParts, kPartBytes;
 //     __device__ void bring(int part, std::uint32_t stage, int row, int tile, std::uint32_t barrier) const;  // starts the copies for 128 rows, by one thread
-//     // By 128 threads: sums of 64 rows from `row` on, as hopper.hpp lays them out. The leader ends one group of stores.
+//     // By 128 threads: sums of 64 rows from `row` on, as hopper_products.hpp lays them out. The leader ends one group of stores.
 //     __device__ void operator()(const float (&d)[128], int part, std::uint32_t stage, int row, int tile, const Warpgroup& group) const;
 //   };
 //   launch_tiles<false, false>(stream, map_of(...), map_of(...), schedule_of(...), End{...});
@@ -146,8 +146,7 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
     }
     wait_for_products<0>();
     if (tells) arrive_at(empty + last * 8, warp);
-#pragma unroll
-    for (float& x : d) asm volatile("" : "+f"(x)::"memory");  // no use of a sum moves above the wait
+    take_sums(d);
     const Tile tile = tile_at(schedule, t);
     const int row = (2 * tile.pair + rank) * kTileRows + half * 64;
 #pragma unroll
@@ -215,7 +214,6 @@ CUtensorMap map_of(const Tensor& dense, int rows);
 // Whether an operand can be brought in boxes: rows that begin at multiples of 16 bytes.
 bool can_map(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width);
 bool can_map(const Tensor& dense);
-void check_launch(cudaError_t status, const char* what);
 
 template <bool kAcrossA, bool kAcrossB, class End>
 void launch_tiles(cudaStream_t stream, const CUtensorMap& a, const CUtensorMap& b, const Schedule& schedule,

@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdint>
 
 #include "kernels/detail/pack.hpp"
@@ -59,30 +60,7 @@ struct Store {
 #endif
 };
 
-using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
-                            const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-// From the driver itself, so that nothing is linked against it: a build runs where there is none.
-Encode encoder() {
-  static const Encode found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    check_launch(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result),
-        "cuTensorMapEncodeTiled");
-    check_plain(result == cudaDriverEntryPointSuccess,
-                "the driver has no cuTensorMapEncodeTiled; tiles need one for CUDA 12");
-    return reinterpret_cast<Encode>(function);
-  }();
-  return found;
-}
-
 }  // namespace
-
-void check_launch(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) fail_plain(std::string("tiles, ") + what + ": " + cudaGetErrorString(status));
-}
 
 bool can_map(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width) {
   constexpr std::int64_t kMost = (std::int64_t(1) << 31) - 1024;
@@ -91,15 +69,7 @@ bool can_map(const detail::StoredMatrix& matrix, std::int64_t height, std::int64
 }
 
 CUtensorMap map_of(const detail::StoredMatrix& matrix, std::int64_t height, std::int64_t width, int rows) {
-  CUtensorMap map{};
-  const cuuint64_t extents[] = {cuuint64_t(width), cuuint64_t(height)}, strides[] = {cuuint64_t(matrix.stride) * 2};
-  const cuuint32_t box[] = {cuuint32_t(kSlice), cuuint32_t(rows)}, steps[] = {1, 1};
-  const CUresult result = encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, matrix.data, extents, strides, box,
-                                    steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    fail_plain("cuTensorMapEncodeTiled refused a matrix with status " + std::to_string(int(result)));
-  return map;
+  return map_of(matrix.data, std::array{width, height}, std::array{matrix.stride}, std::array{kSlice, rows});
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include "kernels/detail/async_copy.hpp"
 #include "kernels/detail/hopper.hpp"
+#include "kernels/detail/hopper_products.hpp"
 #include "kernels/detail/rows.hpp"
 #include "kernels/muon/symmetric_tiles.hpp"
 

@@ -161,6 +161,38 @@ TEST(AttentionCudnn, MatchesReferenceAndRepeats) {
     }
 }
 
+TEST(AttentionWarpgroups, MatchReferenceAndRepeatKeysAndValues) {
+  std::uint64_t seed = test_seed() + 6000;
+  for (const AttentionShape s :
+       {AttentionShape{2, 130, 4, 2, 128}, AttentionShape{1, 257, 6, 2, 128}, AttentionShape{3, 64, 4, 4, 128},
+        AttentionShape{2, 5, 2, 1, 128}, AttentionShape{1, 640, 3, 3, 128}, AttentionShape{5, 128, 16, 8, 128}})
+    for (const Memory memory : {Memory::fused, Memory::dense}) {
+      if (!kernels::attention::has_provider(Provider::warpgroups, s, DType::bf16))
+        GTEST_SKIP() << "warpgroups are not in this build or not on this device";
+      SCOPED_TRACE(::testing::Message() << "B " << s.batch << " S " << s.sequence << " heads " << s.heads << "/"
+                                        << s.kv_heads);
+      const Values x = rounded(random_values(s, seed += 10), DType::bf16);
+      const Results first = run(Provider::warpgroups, s, x, {}, DType::bf16, memory),
+                    again = run(Provider::warpgroups, s, x, {}, DType::bf16, memory);
+      expect_close(first, reference(s, x, {}, DType::bf16), DType::bf16);
+      EXPECT_EQ(first.dk.v, again.dk.v);
+      EXPECT_EQ(first.dv.v, again.dv.v);
+    }
+}
+
+TEST(AttentionWarpgroups, AreTakenForPlainBatchesInAnyOrderAlone) {
+  using kernels::attention::backward_provider;
+  const AttentionShape s{1, 256, 4, 2, 128};
+  const bool there = kernels::attention::has_provider(Provider::warpgroups, s, DType::bf16);
+  EXPECT_EQ(backward_provider(s, DType::bf16, {}, {.deterministic = false}) == Provider::warpgroups, there);
+  EXPECT_NE(backward_provider(s, DType::bf16, {}, {}), Provider::warpgroups);
+  EXPECT_NE(backward_provider({1, 256, 4, 2, 64}, DType::bf16, {}, {.deterministic = false}), Provider::warpgroups);
+  EXPECT_NE(backward_provider(s, DType::f32, {}, {.deterministic = false}), Provider::warpgroups);
+  const DeviceTensor start = empty_device({1, 256}, DType::i32);
+  const kernels::AttentionDocuments documents(start.tensor);
+  EXPECT_NE(backward_provider(s, DType::bf16, documents, {.deterministic = false}), Provider::warpgroups);
+}
+
 TEST(AttentionGraph, RunsFromARecordingToTheBit) {
   if (!Graph::available()) GTEST_SKIP() << "nothing to record on this device";
   const AttentionShape s{2, 130, 4, 2, 64};
