@@ -22,7 +22,7 @@ void bind(ConfigBinder& keys, TrainConfig& c) {
   keys.choice("storage", c.storage, {"f32", "bf16"}, "of weights and activations; sums are always fp32");
   keys.choice("gradients", c.gradients, {"f32", "bf16"}, "storage of accumulated gradients");
   keys.flag("deterministic", c.deterministic,
-            "the same bits in every run; false: the faster of cuDNN's attention backward passes on a GPU");
+            "the same bits in every run; false: the fastest of attention's backward passes on a GPU");
   keys.choice("swiglu", c.swiglu, {"auto", "apart", "backward", "fused"},
               "SwiGLU in a pass over memory of its own, or in the end of the product before it (bf16 on Hopper): "
               "backward only, or both ways; "

@@ -18,7 +18,7 @@ from mylos_report import bench_figures, kernel_figures, recompute, rows, steady 
 from mylos_report.bundle import Bundle  # noqa: E402
 
 TRAIN = "packing/results/plain-2048.*.h5"
-PEER = "mfu_scaling/results/pytorch-7b.pytorch-compiled-full*.h5"
+PEER = "mfu_scaling/results/pytorch-7b-full.pytorch-compiled-full*.h5"
 BENCH = "micro/results/attention.*.h5"
 PROFILE = "profiling/results/125m.*.profile.h5"
 
