@@ -22,26 +22,6 @@ constexpr int kOperandBytes = kTile * kSlice * 2, kStageBytes = 2 * kOperandByte
 constexpr int kScratch = kStages * kStageBytes + 1024;  // the swizzle wants 1024 bytes of alignment
 [[maybe_unused]] constexpr int kRow = kTile + 8;        // of the finished tile: rows begin in different banks
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define MYLOS_SUMS8(i)                                                                                        \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
-      "+f"(d[i + 7])
-
-template <bool kAlongS>
-__device__ void multiply_add(float (&d)[64], std::uint64_t a, std::uint64_t b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, %66, %66;"
-      : MYLOS_SUMS8(0), MYLOS_SUMS8(8), MYLOS_SUMS8(16), MYLOS_SUMS8(24), MYLOS_SUMS8(32), MYLOS_SUMS8(40),
-        MYLOS_SUMS8(48), MYLOS_SUMS8(56)
-      : "l"(a), "l"(b), "n"(int(kAlongS)));
-}
-#undef MYLOS_SUMS8
-#endif
-
 using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, 2>>;
 
 template <bool kAlongS>
@@ -95,8 +75,8 @@ struct SymmetricTiles {
 #pragma unroll
       for (int k = 0; k < kSlice / 16; ++k) {
         constexpr int kNext = kAlongS ? 2 * 1024 : 32;
-        multiply_add<kAlongS>(d, hopper::descriptor<kAlongS>(left + k * kNext),
-                              hopper::descriptor<kAlongS>(right + k * kNext));
+        hopper::multiply_add<kAlongS>(d, hopper::descriptor<kAlongS>(left + k * kNext),
+                                      hopper::descriptor<kAlongS>(right + k * kNext));
       }
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
