@@ -1,7 +1,7 @@
 """How the peers' components are timed: the same rules for every case, on the device's clock where there is one, all samples kept.
 
 measure(calls, ...) takes the same work on different operands, one callable a set, so that no set is still in the cache when its turn comes
-(rotating() says how many sets that takes). A round is one call of each. Captured, a round is a CUDA graph and samples start behind a
+(rotating() says how many sets that takes); what a captured call returns has memory of its own as well. A round is one call of each. Captured, a round is a CUDA graph and samples start behind a
 kernel that keeps the device busy until all of them are queued: launches cost nothing. Not captured, the host queues as fast as it can,
 as it would in training, and where it is slower than the device its time counts.
 
@@ -57,7 +57,7 @@ class DeviceRounds:
     """Rounds on a GPU, between events. `captured` records one as a CUDA graph."""
 
     def __init__(self, calls, captured: bool):
-        self.calls, self.graph, self.queueing_s = calls, None, 0.0
+        self.calls, self.graph, self.results, self.queueing_s = calls, None, [], 0.0
         side = torch.cuda.Stream()  # PyTorch wants two runs on a side stream before a capture; they also compile and allocate
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -69,8 +69,8 @@ class DeviceRounds:
         if captured:
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph):
-                for call in calls:
-                    call()
+                # Held, or all calls would write their results to the same memory, which then stays in the cache.
+                self.results = [call() for call in calls]
             torch.cuda.synchronize()
 
     def _round(self):
