@@ -1,7 +1,7 @@
 """Pages that draw on all campaigns: campaigns/README.md, docs/reference/benchmarks.md. Made, or held against the bundles, by `campaign report`.
 
-The headline: of each model, sequence length and device the call with most rows (the last such), and of it the limit, PyTorch's fastest row, and mylos'
-fastest for each precision of the state. Quoted rows stand in a table of their own, with their sources.
+The headline: of each model, sequence length and device the call with most systems, of such the one with most rows, of such the last; and of it the limit, PyTorch's
+fastest row, and mylos' fastest for each precision of the state. Quoted rows stand in a table of their own, with their sources.
 """
 
 import sys
@@ -33,14 +33,14 @@ def _index(all_results, links):
 
 
 def _groups(rows):
-    """Rows by model, sequence and device, of the call that has most of them, and of such calls the last."""
+    """Rows by model, sequence and device, of one call: that with most systems, then with most rows, then the last."""
     groups = {}
     for row in rows:
         if "parity" not in row["name"] and not row["documents"]:
             groups.setdefault((-row["parameters"], row["sequence"], row["device"]), []).append(row)
     for _, group in sorted(groups.items()):
         of_call = {call: [r for r in group if r["call"] == call] for call in {r["call"] for r in group}}
-        yield of_call[max(of_call, key=lambda call: (len(of_call[call]), call))]
+        yield of_call[max(of_call, key=lambda call: (len({r["system"] for r in of_call[call]}), len(of_call[call]), call))]
 
 
 def _best(rows):
