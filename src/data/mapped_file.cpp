@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -44,6 +45,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   file_ = std::exchange(other.file_, -1);
   map_ = std::exchange(other.map_, nullptr);
   size_ = std::exchange(other.size_, 0);
+  whole_at_ = other.whole_at_.exchange(kNever);
   return *this;
 }
 
@@ -60,6 +62,13 @@ void MappedFile::check_whole() const {
   if (::fstat(file_, &info) != 0) fail("token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
   check(info.st_size >= size_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
         info.st_size, size_);
+}
+
+void MappedFile::check_whole_lately() const {
+  const std::int64_t now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (now - whole_at_.load(std::memory_order_relaxed) < kLately) return;
+  check_whole();
+  whole_at_.store(now, std::memory_order_relaxed);
 }
 
 }  // namespace mylos::data

@@ -47,9 +47,9 @@ class TokenFile {
   // Tokens first .. first + count - 1 as i32. A token at or above `vocab` is an Error.
   void read(std::int64_t first, std::int64_t count, std::int64_t vocab, std::int32_t* out) const;
   // The same as elements of dtype `as`, u16 or u32, no narrower than the file's. This one does not ask for the file's
-  // size: the caller did, by check_whole(), just before.
+  // size: the caller did, by check_whole_lately(), just before.
   void copy(std::int64_t first, std::int64_t count, std::int64_t vocab, DType as, std::byte* out) const;
-  void check_whole() const { data_.check_whole(); }
+  void check_whole_lately() const { data_.check_whole_lately(); }
   void prefetch(std::int64_t first, std::int64_t count, std::int64_t stride) const;  // stride: a power of two
   // The same tokens looked at where they lie; `end` -1: none is counted.
   TokenScan scan(std::int64_t first, std::int64_t count, std::int64_t end) const;

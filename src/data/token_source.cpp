@@ -97,7 +97,7 @@ void TokenReader::copy(std::int64_t first, std::int64_t count, std::byte* out) {
       trusted_ = 0;
     }
     if (trusted_ <= 0) {
-      file_->check_whole();
+      file_->check_whole_lately();
       trusted_ = kAskAfter;
     }
     const std::int64_t here = std::min(count, end_ - first);

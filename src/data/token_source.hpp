@@ -69,8 +69,8 @@ class TokenSource {
   std::string tokenizer_;
 };
 
-// Copies runs of tokens as they go into a batch, the one that it is made for: a file is asked whether it is whole when the reader comes to it and
-// after every MiB, so that short rows and documents do not cost a question each.
+// Copies runs of tokens as they go into a batch, the one that it is made for: a file must have been whole in the millisecond before the reader comes
+// to it, and before every further MiB, so that short rows and documents, and small batches, do not cost a question each.
 class TokenReader {
  public:
   // as: no narrower than source.dtype().

@@ -191,7 +191,7 @@ void make_batch(const TrainingData& data, const BatchLayout& layout, std::int64_
   for (std::size_t i = 0; i < data.size(); ++i) readers.emplace_back(data[i].tokens(), out.dtype);
 
   // Memory fetches the rows ahead while one is copied and while the places of further ones are computed.
-  constexpr std::int64_t kAheadBytes = 4096, kTogether = 16;
+  constexpr std::int64_t kAheadBytes = 6144, kTogether = 16;
   const std::int64_t B = layout.batch, row_bytes = (data.sequence() + 1) * size_of(out.dtype),
                      ahead = std::clamp<std::int64_t>(kAheadBytes / row_bytes, 1, kTogether);
   const auto of_row = [&](std::int64_t row) -> std::pair<const SampleSet&, TokenReader&> {
