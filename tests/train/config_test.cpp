@@ -47,6 +47,10 @@ TEST(TrainConfig, WhatDoesNotFitTogether) {
   EXPECT_HAS(error({"output.bundle=folder/"}), "a folder");
   EXPECT_HAS(error({"output.weights=results/train.h5"}), "must be different files");
   EXPECT_HAS(error({"model.heads=3"}), "model.heads is 3");
+  EXPECT_HAS(error({"train.swiglu=fused"}),
+             "train.swiglu is \"fused\", which needs train.storage = \"bf16\" (here \"f32\")");
+  EXPECT_HAS(error({"train.swiglu=backward", "train.storage=bf16", "model.ffn=100"}), "model.ffn (100)");
+  EXPECT_EQ(error({"train.swiglu=backward", "train.storage=bf16"}), "no error");
 }
 
 }  // namespace

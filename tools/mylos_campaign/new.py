@@ -15,7 +15,7 @@ PLACE = "@NAME@"
 
 def make(text):
     folder = pathlib.Path(text) if "/" in text else ROOT / "campaigns" / text
-    name = folder.name
+    name = text.rpartition("/")[2]
     if not re.fullmatch(NAME, name):
         raise PlanError(f"'{plain(text, 100)}' ends in no name of a campaign: it begins with a lower-case letter and has up to 60 of those, digits and '_'")
     if folder.exists():
