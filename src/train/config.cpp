@@ -109,8 +109,8 @@ Config resolve(Config c) {
   if (c.train.recompute_blocks == c.model.layers) c.train.recompute_blocks = 0;
   if (c.train.swiglu == Swiglu::fused || c.train.swiglu == Swiglu::backward)
     check(c.train.storage == DType::bf16 && c.model.dim % 8 == 0 && c.model.ffn % 8 == 0,
-          "train.swiglu is \"{}\", which needs train.storage = \"bf16\" (here \"{}\") and model.dim ({}) and model.ffn ({}) "
-          "that are multiples of 8; say \"apart\" or \"auto\"",
+          "train.swiglu is \"{}\", which needs train.storage = \"bf16\" (here \"{}\") and model.dim ({}) and model.ffn "
+          "({}) that are multiples of 8; say \"apart\" or \"auto\"",
           c.train.swiglu == Swiglu::fused ? "fused" : "backward", name_of(c.train.storage), c.model.dim, c.model.ffn);
   c.optimizer = optimizer::resolve(c.optimizer);
   optimizer::check_storage(c.optimizer, c.train.storage, c.train.gradients);
