@@ -107,9 +107,14 @@ class Harm(unittest.TestCase):
         status, _, errors = self.run_it()
         self.assertEqual(status, 2)
         self.assertRegex(errors, rf"out is in use: process {first.pid} measures there, row endless; wait for it, or end it: kill {first.pid}\n$")
+        self.assertEqual(self.states()["endless"][0], "running")
+        status, _, errors = campaign("keep", self.mine, "--out", self.out)
+        self.assertEqual((status, len(errors.splitlines())), (2, 1), errors)
+        self.assertIn("out is in use: process", errors)
         first.send_signal(signal.SIGKILL)
         first.wait()
         self.assertTrue(until(lambda: not processes(self.out), 5))
+        self.assertEqual(self.states()["endless"][0], "open")
         self.write(ROWS)
         status, text, errors = self.run_it()
         self.assertEqual(status, 0, text + errors)
@@ -203,6 +208,13 @@ class Harm(unittest.TestCase):
         for config in ("configs/model/debug.toml", str(self.mine / "small.toml")):
             self.write(ROWS.replace('"small.toml"', json.dumps(config)))
             self.assertEqual(campaign("status", self.mine)[0], 0)
+
+    def test_a_scale_or_cache_that_is_none_runs_nothing(self):
+        for more, why in ((("--scale", ""), "is empty"), (("--cache", self.place / "none.json"), "there is no such file")):
+            status, _, errors = self.run_it(*more)
+            self.assertEqual(status, 2, errors)
+            self.assertIn(why, errors)
+        self.assertFalse(list(self.out.glob("*.json")))
 
     def test_odd_bytes_are_one_line(self):
         for text in (b"", b"\xff", b"\0", ROWS.encode() + b"\0", ROWS.encode() + b"# \xfe\n", ROWS.replace("small.toml", "a\\u0000b").encode(),

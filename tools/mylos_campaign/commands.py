@@ -6,6 +6,7 @@ import math
 import pathlib
 import sys
 
+from mylos_device import lock
 from mylos_device.bench import INTERRUPTED
 from mylos_device.errors import PlanError
 from mylos_device.progress import say
@@ -21,6 +22,12 @@ def seconds(text):
     return value
 
 
+def scale(text):
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; name one, or leave --scale out for all rows")
+    return text
+
+
 def whole(text):
     value = int(text)
     if value < 1:
@@ -33,9 +40,9 @@ def _parser(text):
     commands = parser.add_subparsers(dest="command", required=True)
     p = commands.add_parser("run", help="measure the rows that are not done yet")
     p.add_argument("campaign", help="a folder of campaigns/, or a path")
-    p.add_argument("--scale", default="", help="rows that campaign.toml names together: cpu-smoke, h200, ...")
+    p.add_argument("--scale", type=scale, help="rows that campaign.toml names together: cpu-smoke, h200, ...")
     p.add_argument("--only", default="", help="regular expression on the names of rows")
-    p.add_argument("--budget", type=seconds, default=0, help="most seconds of all rows (default: what the scale says)")
+    p.add_argument("--budget", type=seconds, default=0, help="most seconds of all rows (default and 0: what the scale says, or no bound)")
     p.add_argument("--out", help="folder of results (default: results/NAME here)")
     p.add_argument("--keep", action="store_true", help="copy bundles and outcomes into the campaign's own results/")
     p.add_argument("--again", action="store_true", help="finished rows, too")
@@ -48,7 +55,7 @@ def _parser(text):
     p.add_argument("--build", help="build folder of mylos (default: that of the mylos which started this)")
     p = commands.add_parser("status", help="which rows are done, open, failed or refused")
     p.add_argument("campaign")
-    p.add_argument("--scale", default="")
+    p.add_argument("--scale", type=scale)
     p.add_argument("--out")
     p.add_argument("--json", action="store_true")
     p = commands.add_parser("report", help="make tables and figures from the bundles")
@@ -67,9 +74,12 @@ def status(campaign, arguments):
     out = campaign.out(arguments.out)
     plan = campaign.plan(scale=arguments.scale)
     latest, _ = history.read(out)
+    holder, under_way = lock.held(out)
     rows = []
     for row in plan.rows:
         state, outcome = history.state(row, history.definition(row, plan, ROOT), latest, out)
+        if holder and row.name == under_way:
+            state, outcome = "running", (outcome or {}) | {"reason": holder}
         rows.append({"row": row.name, "state": state, "call": (outcome or {}).get("call", ""), "reason": (outcome or {}).get("reason", "")})
     if arguments.json:
         print(json.dumps({"campaign": campaign.name, "results": str(out), "rows": rows}, indent=1))
@@ -77,9 +87,9 @@ def status(campaign, arguments):
     width = max(len(r["row"]) for r in rows)
     for r in rows:
         print(f"{r['row']:{width}}  {r['state']:8}  {r['call'][-4:]:4}  {r['reason'][:200]}".rstrip())
-    counts = {state: sum(r["state"] == state for r in rows) for state in ("done", "open", "failed", "refused")}
+    counts = {state: sum(r["state"] == state for r in rows) for state in ("done", "running", "open", "failed", "refused")}
     kept = len(list(campaign.kept.glob("*.h5")))
-    print(f"{', '.join(f'{n} {state}' for state, n in counts.items())} in {out}; {kept} bundles are kept in the campaign")
+    print(f"{', '.join(f'{n} {state}' for state, n in counts.items() if n or state != 'running')} in {out}; {kept} bundles are kept in the campaign")
     print(f"scales: {', '.join(plan.scales) or 'none'}")
     return 0
 
@@ -111,8 +121,13 @@ def main(text, python):
         if arguments.command == "report":
             return report(arguments)
         campaign = find(arguments.campaign)
+        if "scale" in arguments:
+            arguments.scale = arguments.scale or ""
         if arguments.command == "keep":
-            copied, left = keep.keep(campaign, campaign.out(arguments.out))
+            out = campaign.out(arguments.out)
+            if holder := lock.held(out)[0]:
+                raise PlanError(f"{out} is in use: {holder}")
+            copied, left = keep.keep(campaign, out)
             return 0 if copied and not left else 1
         if arguments.command == "status":
             return status(campaign, arguments)

@@ -97,6 +97,8 @@ def run(campaign, arguments, python):
     budget = arguments.budget or (plan.scales[arguments.scale].budget_s if arguments.scale else 0)
     if arguments.sbatch:
         return sbatch(campaign, plan, arguments, budget)
+    if arguments.cache and not Path(arguments.cache).is_file():
+        raise PlanError(f"--cache {arguments.cache}: there is no such file; `mylos tune` makes one")
     place = place_of(arguments.build)
     with Lock(campaign.out(arguments.out)) as lock:
         return _locked(campaign, plan, place, arguments, budget, python, lock)

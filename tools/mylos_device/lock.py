@@ -63,13 +63,41 @@ class Lock:
             pass
 
     def _holder(self) -> str:
-        try:
-            about = json.loads(os.pread(self.descriptor, 4096, 0))
-            process, host, row, program = (about.get(key) for key in ("process", "host", "row", "program"))
-        except (ValueError, AttributeError):
-            return "another run holds its lock; wait for it"
-        if host != socket.gethostname():
-            return f"process {process} on {host} measures there; wait for it, or take another folder with --out"
-        if Path(f"/proc/{process}").exists() or not Path("/proc/self").exists():
-            return f"process {process} measures there{f', row {row}' if row else ''}; wait for it, or end it: kill {process}"
-        return f"process {process} was killed, and what it started for row {row} still runs; wait for it, or end it: kill -9 -- -{program}"
+        return _words(_read(self.descriptor))
+
+
+def held(folder: Path) -> tuple[str, str]:
+    """(who holds the folder's lock, in words; the row under way, or ""), ("", "") where nobody does."""
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return "", ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        about = _read(descriptor)
+        return _words(about), str(about.get("row") or "")
+    except OSError:
+        return "", ""
+    finally:
+        os.close(descriptor)
+    return "", ""
+
+
+def _read(descriptor: int) -> dict:
+    try:
+        about = json.loads(os.pread(descriptor, 4096, 0))
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _words(about: dict) -> str:
+    if not about:
+        return "another run holds its lock; wait for it"
+    process, host, row, program = (about.get(key) for key in ("process", "host", "row", "program"))
+    if host != socket.gethostname():
+        return f"process {process} on {host} measures there; wait for it, or take another folder with --out"
+    if Path(f"/proc/{process}").exists() or not Path("/proc/self").exists():
+        return f"process {process} measures there{f', row {row}' if row else ''}; wait for it, or end it: kill {process}"
+    return f"process {process} was killed, and what it started for row {row} still runs; wait for it, or end it: kill -9 -- -{program}"

@@ -197,8 +197,9 @@ def _rules(results):
 
 
 def outcomes(results):
-    """Rows that left nothing, with their reasons."""
-    bad = [o for o in results.outcomes if o["status"] != "ok"]
+    """Rows that left nothing in any call, with their reasons."""
+    measured = {o["row"] for o in results.outcomes if o["status"] == "ok"}
+    bad = [o for o in results.outcomes if o["row"] not in measured]
     if not bad:
         return "None of those that ran." if results.outcomes else "No record of rows is kept beside these bundles."
     return table_of(["row", "", "reason"], [[names, o["status"], clean(o.get("reason", ""), 400)] for names, o in alike(bad)])
