@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "benchmarks/harness/timer.hpp"
-#include "benchmarks/kernels/operands.hpp"
+#include "benchmarks/kernels/attention_operands.hpp"
 #include "kernels/attention/providers.hpp"
 #include "measure/statistics.hpp"
 
@@ -24,30 +24,20 @@ using attention::Provider;
 constexpr int kTokens = 16384, kRounds = 6;
 constexpr kernels::AttentionOptions kAnyOrder{.deterministic = false, .documents = false};
 
-struct Bench {
-  Stream stream;
-  kernels::AttentionShape s;
-  bench::Owned qkv, gradient, out, dout, lse, work;
+struct Bench : bench::AttentionOperands {
+  bench::Owned work;
 
   explicit Bench(const kernels::AttentionShape& shape)
-      : s(shape),
-        qkv(bench::normal(stream, DType::bf16, {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size}, 1, 1)),
-        gradient(bench::empty(DType::bf16, {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size})),
-        out(bench::empty(DType::bf16, {s.batch, s.sequence, s.heads, s.head_size})),
-        dout(bench::normal(stream, DType::bf16, {s.batch, s.sequence, s.heads, s.head_size}, 1, 2)),
-        lse(bench::empty(DType::f32, {s.batch, s.heads, s.sequence})),
+      : AttentionOperands(shape),
         work(bench::empty(DType::u8, {std::max(bytes(Provider::cudnn), bytes(Provider::warpgroups))})) {
     attention::forward_with(Provider::cudnn, stream, q(qkv), k(qkv), v(qkv), {}, work.tensor, out.tensor, lse.tensor);
   }
   std::int64_t bytes(Provider p) const {
     return std::max(attention::workspace_of(p, s, true, kAnyOrder), attention::workspace_of(p, s, false, kAnyOrder));
   }
-  Tensor q(const bench::Owned& t) const { return t.tensor.slice(2, 0, s.heads); }
-  Tensor k(const bench::Owned& t) const { return t.tensor.slice(2, s.heads, s.heads + s.kv_heads); }
-  Tensor v(const bench::Owned& t) const { return t.tensor.slice(2, s.heads + s.kv_heads, s.heads + 2 * s.kv_heads); }
   void run(Provider p) {
     attention::backward_with(p, stream, q(qkv), k(qkv), v(qkv), {}, out.tensor, lse.tensor, dout.tensor, work.tensor,
-                             q(gradient), k(gradient), v(gradient), kAnyOrder);
+                             q(dqkv), k(dqkv), v(dqkv), kAnyOrder);
   }
   double seconds(Provider p, int calls) {
     bench::Timer timer(stream, {[&] { run(p); }}, bench::Runs::queued);
@@ -55,8 +45,7 @@ struct Bench {
   }
   std::vector<float> results(Provider p) {
     run(p);
-    std::vector<bf16> values(std::size_t(gradient.tensor.size()));
-    download(stream, gradient.tensor, values.data(), gradient.tensor.bytes());
+    const std::vector<bf16> values = host(dqkv);
     return {values.begin(), values.end()};
   }
 };
@@ -77,7 +66,7 @@ int main_of(int argc, char** argv) {
   std::vector<std::int64_t> sequences;
   for (int i = 2; i < argc; ++i) sequences.push_back(std::clamp(std::atoi(argv[i]), 1, kTokens));
   if (sequences.empty()) sequences = {512, 1024, 2048, 4096, 8192, 16384};
-  for (const auto [heads, kv_heads] : {std::pair{32, 8}, std::pair{16, 16}})
+  for (const auto& [heads, kv_heads] : {std::pair{32, 8}, std::pair{16, 16}})
     for (const std::int64_t S : sequences) {
       Bench b({kTokens / S, S, heads, kv_heads, 128});
       if (!attention::has_provider(Provider::warpgroups, b.s, DType::bf16)) {

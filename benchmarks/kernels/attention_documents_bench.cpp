@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
-#include "benchmarks/kernels/operands.hpp"
+#include "benchmarks/kernels/attention_operands.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/ragged.hpp"
@@ -100,25 +100,13 @@ std::uint64_t bits_of(const std::vector<bf16>& values) {
 }
 
 // The operands of one shape, windows of a fused projection as in the model.
-struct Bench {
-  Stream stream;
-  AttentionShape s;
-  bench::Owned qkv, dqkv, out, dout, lse, starts, workspace;
+struct Bench : bench::AttentionOperands {
+  bench::Owned starts, workspace;
 
   Bench(const AttentionShape& shape, const Documents& documents)
-      : s(shape),
-        qkv(bench::normal(stream, DType::bf16, {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size}, 1, 1)),
-        dqkv(bench::empty(DType::bf16, {s.batch, s.sequence, s.heads + 2 * s.kv_heads, s.head_size})),
-        out(bench::empty(DType::bf16, {s.batch, s.sequence, s.heads, s.head_size})),
-        dout(bench::normal(stream, DType::bf16, {s.batch, s.sequence, s.heads, s.head_size}, 1, 2)),
-        lse(bench::empty(DType::f32, {s.batch, s.heads, s.sequence})),
-        starts(bench::empty(DType::i32, {s.batch, s.sequence})) {
+      : AttentionOperands(shape), starts(bench::empty(DType::i32, {s.batch, s.sequence})) {
     upload(stream, documents.start.data(), starts.tensor.bytes(), starts.tensor);
   }
-
-  Tensor q(const bench::Owned& t) const { return t.tensor.slice(2, 0, s.heads); }
-  Tensor k(const bench::Owned& t) const { return t.tensor.slice(2, s.heads, s.heads + s.kv_heads); }
-  Tensor v(const bench::Owned& t) const { return t.tensor.slice(2, s.heads + s.kv_heads, s.heads + 2 * s.kv_heads); }
 
   void run(Provider provider, const AttentionDocuments& documents, Pass pass) const {
     if (pass == Pass::forward)
@@ -126,11 +114,6 @@ struct Bench {
     else
       backward_with(provider, stream, q(qkv), k(qkv), v(qkv), documents, out.tensor, lse.tensor, dout.tensor,
                     workspace.tensor, q(dqkv), k(dqkv), v(dqkv), {.deterministic = pass == Pass::deterministic});
-  }
-  std::vector<bf16> host(const bench::Owned& t) const {
-    std::vector<bf16> values(std::size_t(t.tensor.size()));
-    download(stream, t.tensor, values.data(), t.tensor.bytes());
-    return values;
   }
   // What a pass leaves out must show.
   void clear() const {

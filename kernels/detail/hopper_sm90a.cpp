@@ -21,7 +21,7 @@ Encode encoder() {
         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result),
         "cuTensorMapEncodeTiled");
     check_plain(result == cudaDriverEntryPointSuccess,
-                "the driver has no cuTensorMapEncodeTiled; tiles need one for CUDA 12");
+                "the driver has no cuTensorMapEncodeTiled; kernels for Hopper need one for CUDA 12");
     return reinterpret_cast<Encode>(function);
   }();
   return found;
@@ -30,7 +30,8 @@ Encode encoder() {
 }  // namespace
 
 void check_launch(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) fail_plain(std::string("tiles, ") + what + ": " + cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    fail_plain(std::string("a kernel for Hopper, ") + what + ": " + cudaGetErrorString(status));
 }
 
 CUtensorMap map_of(void* data, std::span<const std::int64_t> extents, std::span<const std::int64_t> strides,

@@ -42,7 +42,7 @@ bool can_fuse_swiglu_backward(const Tensor& dy, const Tensor& w, const Tensor& g
   return device::gradient_tiles_take(dy, w, gate_up, dgate_up);
 }
 bool has_fused_swiglu(DType dtype, std::int64_t D, std::int64_t F) {
-  return detail::has_tiles() && dtype == DType::bf16 && D % 8 == 0 && F % 8 == 0;
+  return detail::has_tiles() && fused_swiglu_takes(dtype, D, F);
 }
 #else
 bool has_fused_swiglu(DType, std::int64_t, std::int64_t) { return false; }

@@ -17,7 +17,10 @@ namespace mylos::kernels {
 
 enum class LinearSwiglu { apart, fused };
 
-// Whether `fused` takes a layer of these sizes on this device.
+// Whether `fused` takes a layer of these sizes on some device; and on this one.
+constexpr bool fused_swiglu_takes(DType dtype, std::int64_t D, std::int64_t F) {
+  return dtype == DType::bf16 && D % 8 == 0 && F % 8 == 0;
+}
 bool has_fused_swiglu(DType dtype, std::int64_t D, std::int64_t F);
 // Whether `fused` is the faster one of T rows: backward where it has tiles for most of the card, forward where the product besides is too short to bring the card to its
 // power limit.

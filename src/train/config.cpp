@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "optimizer/schedule.hpp"
 #include "tensor/runtime.hpp"
 
@@ -108,7 +109,7 @@ Config resolve(Config c) {
         c.train.recompute_blocks);
   if (c.train.recompute_blocks == c.model.layers) c.train.recompute_blocks = 0;
   if (c.train.swiglu == Swiglu::fused || c.train.swiglu == Swiglu::backward)
-    check(c.train.storage == DType::bf16 && c.model.dim % 8 == 0 && c.model.ffn % 8 == 0,
+    check(kernels::fused_swiglu_takes(c.train.storage, c.model.dim, c.model.ffn),
           "train.swiglu is \"{}\", which needs train.storage = \"bf16\" (here \"{}\") and model.dim ({}) and model.ffn "
           "({}) that are multiples of 8; say \"apart\" or \"auto\"",
           c.train.swiglu == Swiglu::fused ? "fused" : "backward", name_of(c.train.storage), c.model.dim, c.model.ffn);

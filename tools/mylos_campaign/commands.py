@@ -121,8 +121,6 @@ def main(text, python):
         if arguments.command == "report":
             return report(arguments)
         campaign = find(arguments.campaign)
-        if "scale" in arguments:
-            arguments.scale = arguments.scale or ""
         if arguments.command == "keep":
             out = campaign.out(arguments.out)
             if holder := lock.held(out)[0]:

@@ -30,13 +30,18 @@ class Campaign:
         return self.folder.name
 
     @property
+    def shown(self):
+        """What finds it again from anywhere: its name, or the path of a folder elsewhere."""
+        return self.name if self.folder.resolve().parent == ROOT / "campaigns" else str(self.folder)
+
+    @property
     def kept(self):
         return self.folder / "results"
 
     def out(self, given):
         return pathlib.Path(given).resolve() if given else pathlib.Path("results").resolve() / self.name
 
-    def plan(self, only="", scale=""):
+    def plan(self, only="", scale=None):
         return plan.load(self.folder / "campaign.toml", only, ROOT / "benchmarks/peers", scale)
 
 

@@ -12,8 +12,6 @@ from mylos_device import bundles, outcomes
 from mylos_device.errors import PlanError
 from mylos_device.progress import say
 
-from .folder import ROOT
-
 LEFT_OUT = ("command", "log")
 
 
@@ -56,6 +54,5 @@ def keep(campaign, folder):
             _copy(path, campaign.kept / path.name)
             copied += 1
         outcomes.write(campaign.kept / record.name, [{key: value for key, value in o.items() if key not in LEFT_OUT} for o in rows])
-    shown = campaign.name if campaign.folder.parent == ROOT / "campaigns" else campaign.folder
-    say(f"kept {copied} bundles in {campaign.kept}; `mylos campaign report {shown}` puts them into its README")
+    say(f"kept {copied} bundles in {campaign.kept}; `mylos campaign report {campaign.shown}` puts them into its README")
     return copied, left

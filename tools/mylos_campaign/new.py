@@ -7,7 +7,7 @@ import tempfile
 from mylos_device.errors import PlanError
 from mylos_device.progress import plain
 
-from .folder import NAME, ROOT
+from .folder import NAME, ROOT, Campaign
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "template"
 PLACE = "@NAME@"
@@ -30,7 +30,6 @@ def make(text):
             target.write_text(source.read_text(encoding="utf-8").replace(PLACE, name), encoding="utf-8")
             target.chmod(0o755 if target.suffix == ".sh" else 0o644)
         made.rename(folder)
-    shown = name if folder.resolve().parent == ROOT / "campaigns" else folder
-    print(f"{folder}: change campaign.toml and small.toml, then `mylos campaign run {shown} --scale cpu-smoke`")
+    print(f"{folder}: change campaign.toml and small.toml, then `mylos campaign run {Campaign(folder).shown} --scale cpu-smoke`")
     print("docs/campaigns.md says what each file is for")
     return 0

@@ -219,7 +219,7 @@ def _read(path):
     return toml, rows, tokens, scales
 
 
-def load(path: Path, only: str = "", peers: Path = PEERS, scale: str = "") -> Plan:
+def load(path: Path, only: str = "", peers: Path = PEERS, scale: str | None = None) -> Plan:
     """Every key and type is checked before a row runs; `peers` is the folder of the programs that rows may name."""
     pattern = matching.compiled(only, "--only")
     toml, row_entries, token_entries, scale_entries = _read(path)
