@@ -1,5 +1,5 @@
 // Newton-Schulz: directly, through Gram matrices and in batches, against double precision, on spectra that are hard in bf16; symmetric products
-// in halves. The update around it is in optimizer_rules_test.cpp and tests/optimizer.
+// in halves and in tiles. The update around it is in optimizer_rules_test.cpp and tests/optimizer.
 #include "kernels/muon/muon.hpp"
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include "kernel_test.hpp"
 #include "kernels/muon/muon_device.hpp"
 #include "kernels/muon/symmetric_product.hpp"
+#include "kernels/muon/symmetric_tiles.hpp"
+#include "kernels/muon/triangle.hpp"
 
 namespace mylos {
 namespace {
@@ -59,6 +61,14 @@ HostTensor nearly_rank_one(std::int64_t rows, std::int64_t columns, std::uint64_
   return x;
 }
 
+// Matrices below each other.
+void expect_symmetric(const HostTensor& t) {
+  const std::int64_t s = t.shape[1];
+  for (std::int64_t i = 0; i < t.shape[0]; ++i)
+    for (std::int64_t j = 0; j < i % s; ++j)
+      ASSERT_EQ(t.at(i, j), t.at(i / s * s + j, i % s)) << "rows " << i << ", column " << j;
+}
+
 HostTensor run(const Stream& stream, const HostTensor& u, DType dtype, int iterations) {
   const DeviceTensor x = to_device(stream, u, dtype);
   const std::int64_t count = u.shape.size() == 3 ? u.shape[0] : 1, rows = x.tensor.extent(-2),
@@ -66,6 +76,26 @@ HostTensor run(const Stream& stream, const HostTensor& u, DType dtype, int itera
   const DeviceTensor workspace = empty_device({k::orthogonalize_workspace(count, rows, columns, dtype)}, DType::u8);
   k::orthogonalize(stream, x.tensor, iterations, workspace.tensor);
   return to_host(stream, x.tensor);
+}
+
+// f() with tiles in each of their forms, where there are tiles; once where there are none.
+template <class F>
+void with_each_form(const F& f) {
+#if defined(MYLOS_SYMMETRIC_TILES)
+  using k::device::SymmetricForm;
+  for (const auto& [form, early] : std::vector<std::pair<SymmetricForm, bool>>{{SymmetricForm::automatic, false},
+                                                                               {SymmetricForm::tiles_192, false},
+                                                                               {SymmetricForm::tiles_192, true},
+                                                                               {SymmetricForm::tiles_128, false},
+                                                                               {SymmetricForm::tiles_128, true}}) {
+    SCOPED_TRACE(fmt::format("form {}{}", int(form), early ? ", early" : ""));
+    k::device::symmetric_way() = {form, early};
+    f();
+  }
+  k::device::symmetric_way() = {};
+#else
+  f();
+#endif
 }
 
 TEST(NewtonSchulz, EqualsDoublePrecisionDirectlyAndThroughGramMatrices) {
@@ -166,8 +196,6 @@ TEST(SymmetricProduct, InTilesIsTheWholeAndSymmetricToTheBit) {
       const k::Batch batch{.count = kCount, .a = s * l, .b = s * l, .c = s * s, .z = s * s};
       const auto how = k::detail::best_mirroring(one(dx), one(dx), options, batch, one(dc));
       if (how != k::detail::Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
-      k::detail::symmetric_product(stream, one(dx), one(dx), options, batch, how, workspace.tensor, one(dc));
-      const HostTensor got = to_host(stream, dc.tensor);
       HostTensor want = zeros({kCount * s, s});
       for (std::int64_t i = 0; i < kCount * s; ++i)
         for (std::int64_t j = 0; j < s; ++j) {
@@ -175,11 +203,67 @@ TEST(SymmetricProduct, InTilesIsTheWholeAndSymmetricToTheBit) {
           for (std::int64_t e = 0; e < l; ++e) sum += x.at(i, e) * x.at(i / s * s + j, e);
           want.at(i, j) = 2.0 * sum + double(beta) * z.at(i, j);
         }
-      EXPECT_TRUE(close(got, want, 4e-3, 1.0));
-      for (std::int64_t i = 0; i < kCount * s; ++i)
-        for (std::int64_t j = 0; j < i % s; ++j)
-          ASSERT_EQ(got.at(i, j), got.at(i / s * s + j, i % s)) << i << ", " << j;
+      with_each_form([&] {
+        fill_zero(stream, dc.tensor);
+        k::detail::symmetric_product(stream, one(dx), one(dx), options, batch, how, workspace.tensor, one(dc));
+        const HostTensor got = to_host(stream, dc.tensor);
+        EXPECT_TRUE(close(got, want, 4e-3, 1.0));
+        expect_symmetric(got);
+      });
     }
+}
+
+// More tiles than a GPU has blocks for, so that blocks take several, and operands that commute but are not the same: circulants.
+TEST(SymmetricProduct, InTilesOfTwoMatricesIsSymmetricToTheBitAndTheSameAgain) {
+  Stream stream;
+  const DeviceTensor workspace = empty_device({k::matmul_workspace()}, DType::u8);
+  constexpr std::int64_t kCount = 16, s = 768;
+  const DeviceTensor c = empty_device({kCount * s, s}, DType::bf16), any = empty_device({s, s}, DType::bf16);
+  const auto one = [&](const DeviceTensor& t) { return t.tensor.slice(0, 0, s); };
+  const k::Batch batch{.count = kCount, .a = s * s, .b = s * s, .c = s * s, .z = s * s};
+  k::MatmulOptions options{.b = k::Transpose::yes, .alpha = 0.5f, .beta = 3.0f, .addend = any.tensor};
+  const auto how = k::detail::best_mirroring(any.tensor, any.tensor, options, batch, one(c));
+  if (how != k::detail::Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
+  const auto circulants = [&](std::uint64_t seed) {
+    const HostTensor f = random_normal({kCount, s}, seed).rounded(DType::bf16);
+    HostTensor t = zeros({kCount * s, s});
+    for (std::int64_t i = 0; i < kCount * s; ++i)
+      for (std::int64_t j = 0; j < s; ++j) {
+        const std::int64_t apart = std::abs(i % s - j);
+        t.at(i, j) = f.at(i / s, std::min(apart, s - apart));
+      }
+    return to_device(stream, t, DType::bf16);
+  };
+  const DeviceTensor a = circulants(test_seed() + 21), b = circulants(test_seed() + 22),
+                     z = circulants(test_seed() + 23);
+  options.addend = one(z);
+  const auto product = [&](k::detail::Mirrored mirrored) {
+    fill_zero(stream, c.tensor);
+    k::detail::symmetric_product(stream, one(a), one(b), options, batch, mirrored, workspace.tensor, one(c));
+    return to_host(stream, c.tensor);
+  };
+  const HostTensor want = product(k::detail::Mirrored::no);
+  with_each_form([&] {
+    const HostTensor got = product(how);
+    EXPECT_TRUE(close(got, want, 8e-3, 1.0));
+    expect_symmetric(got);
+    for (int again = 0; again < 3; ++again) EXPECT_EQ(product(how).v, got.v);
+  });
+}
+
+TEST(SymmetricProduct, PairsOfTilesCoverTheTriangleOnce) {
+  for (int n = 1; n < 40; ++n) {
+    std::vector<int> times(std::size_t(n) * std::size_t(n));
+    const auto add = [&](int i, int j) { ++times[std::size_t(std::max(i, j) * n + std::min(i, j))]; };
+    for (int p = 0; p < k::detail::pairs_of_triangle(n); ++p) {
+      const k::detail::TilePair pair = k::detail::pair_of_triangle(n, p);
+      ASSERT_LT(std::max({pair.first, pair.second, pair.column}), n);
+      add(pair.first, pair.column);
+      if (pair.second != pair.first) add(pair.second, pair.column);
+    }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j <= i; ++j) ASSERT_EQ(times[std::size_t(i * n + j)], 1) << n << ": " << i << ", " << j;
+  }
 }
 
 // Sides that a GPU takes tiles for, so that the whole iteration goes through them.
@@ -189,13 +273,21 @@ TEST(NewtonSchulz, TilesOfAGpuGiveTheSame) {
        std::vector<std::pair<std::int64_t, std::int64_t>>{{128, 128}, {128, 320}, {320, 128}}) {
     SCOPED_TRACE(fmt::format("[{}, {}]", rows, columns));
     HostTensor all = random_normal({2, rows, columns}, test_seed() + 8).rounded(DType::bf16);
-    const HostTensor got = run(stream, all, DType::bf16, 5);
+    const std::int64_t size = rows * columns;
+    std::vector<HostTensor> want;
     for (std::int64_t m = 0; m < 2; ++m) {
-      HostTensor one = zeros({rows, columns}), part = one;
-      std::copy_n(all.v.begin() + m * rows * columns, rows * columns, one.v.begin());
-      std::copy_n(got.v.begin() + m * rows * columns, rows * columns, part.v.begin());
-      EXPECT_TRUE(close(part, orthogonalized(one, 5), 0.08)) << m;
+      HostTensor one = zeros({rows, columns});
+      std::copy_n(all.v.begin() + m * size, size, one.v.begin());
+      want.push_back(orthogonalized(one, 5));
     }
+    with_each_form([&] {
+      const HostTensor got = run(stream, all, DType::bf16, 5);
+      for (std::int64_t m = 0; m < 2; ++m) {
+        HostTensor part = zeros({rows, columns});
+        std::copy_n(got.v.begin() + m * size, size, part.v.begin());
+        EXPECT_TRUE(close(part, want[std::size_t(m)], 0.08)) << m;
+      }
+    });
   }
 }
 
