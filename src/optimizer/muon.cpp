@@ -98,31 +98,46 @@ void Muon::orthogonalize(const Stream& stream, std::size_t count, std::int64_t r
   known->second->launch(stream);
 }
 
+// f(first, count) for each run of matrices of the group that follow each other in memory, as q, k and v do: the updates of one are one launch.
+template <class F>
+void Muon::each_run(std::size_t first, std::size_t count, const F& f) const {
+  for (std::size_t begin = first; begin < first + count;) {
+    std::size_t end = begin + 1;
+    while (end < first + count && matrices_[end].offset == matrices_[end - 1].end()) ++end;
+    f(begin, end - begin);
+    begin = end;
+  }
+}
+
 void Muon::group(const Update& u, std::size_t first, std::size_t count) {
   const std::int64_t rows = matrices_[first].rows, columns = matrices_[first].columns, size = rows * columns;
-  const auto direction = [&](std::size_t k) {
-    return directions_.slice(0, std::int64_t(k) * size, std::int64_t(k + 1) * size);
+  const auto directions = [&](std::size_t k, std::size_t n) {
+    return directions_.slice(0, std::int64_t(k - first) * size, std::int64_t(k - first + n) * size);
+  };
+  const auto run = [&](std::size_t k, std::size_t n) {
+    return MatrixPart{matrices_[k].offset, std::int64_t(n) * rows, columns};
   };
   {
     const Region region(u.stream, "optimizer", "optimizer");
-    for (std::size_t k = 0; k < count; ++k)
-      matrix(u, matrices_[first + k],
-             [&](const kernels::FlatStep& step, const kernels::FlatOperands& o, const FlatRange& r) {
-               kernels::muon_momentum(u.stream,
-                                      {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov},
-                                      o, window(momentum_, hidden_.begin, r), direction(k));
-             });
+    each_run(first, count, [&](std::size_t k, std::size_t n) {
+      matrix(u, run(k, n), [&](const kernels::FlatStep& step, const kernels::FlatOperands& o, const FlatRange& r) {
+        kernels::muon_momentum(u.stream,
+                               {.flat = step, .momentum = float(config_.momentum), .nesterov = config_.nesterov}, o,
+                               window(momentum_, hidden_.begin, r), directions(k, n));
+      });
+    });
   }
   {
     const Region region(u.stream, "optimizer", "newton_schulz");
     orthogonalize(u.stream, count, rows, columns);
   }
   const Region region(u.stream, "optimizer", "optimizer");
-  for (std::size_t k = 0; k < count; ++k)
-    matrix(u, matrices_[first + k], [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange&) {
-      o.g = direction(k);
+  each_run(first, count, [&](std::size_t k, std::size_t n) {
+    matrix(u, run(k, n), [&](const kernels::FlatStep& step, kernels::FlatOperands o, const FlatRange&) {
+      o.g = directions(k, n);
       kernels::muon_apply(u.stream, step, o, float(muon_factor(config_.muon_scale, rows, columns)));
     });
+  });
 }
 
 void Muon::rule(const Update& u) {

@@ -34,7 +34,9 @@ class Muon final : public Optimizer {
   // The first directions, all of one shape, to orthogonal ones.
   void orthogonalize(const Stream& stream, std::size_t count, std::int64_t rows, std::int64_t columns);
   void group(const Update& update, std::size_t first, std::size_t count);
-  // f(FlatStep, FlatOperands, range) for one matrix.
+  template <class F>
+  void each_run(std::size_t first, std::size_t count, const F& f) const;
+  // f(FlatStep, FlatOperands, range) for one matrix, or several that follow each other.
   template <class F>
   void matrix(const Update& update, const MatrixPart& part, const F& f) const;
 
