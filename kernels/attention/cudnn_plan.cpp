@@ -16,6 +16,8 @@ namespace fe = cudnn_frontend;
 using Attributes = fe::graph::Tensor_attributes;
 using Node = std::shared_ptr<Attributes>;
 
+static_assert(kTilesKnob == std::int64_t(fe::KnobType_t::KERNEL_CFG));
+
 // Names of the tensors in a graph; execution binds addresses to them in ascending order.
 enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kQueries, kKeys, kOffsets };
 

@@ -44,6 +44,7 @@ struct Engine {
   std::int64_t id = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> knobs;
 };
+inline constexpr std::int64_t kTilesKnob = 12;  // KnobType_t::KERNEL_CFG: the kernel, by its tiles
 struct KnobRange {
   std::int64_t type, lowest, highest, step;
 };
