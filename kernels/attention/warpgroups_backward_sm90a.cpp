@@ -80,10 +80,6 @@ __device__ void compute(const Maps& maps, const Problem& p, const Block& block, 
     for (int k = 0; k < kQueries / 16; ++k)
       multiply_add<true>(d, left + 4 * k, behind(across, right + k * 2048), add | k);
   };
-  const auto arrive_once_a_warp = [&](int which) {
-    __syncwarp();
-    if (lane == 0) arrive(barrier(which));
-  };
 
   wait(barrier(kKeysThere), 0);
   wait(barrier(kQThere), 0);
@@ -152,7 +148,7 @@ __device__ void compute(const Maps& maps, const Problem& p, const Block& block, 
                                behind(across, kK + half * kKeyBox + k * 2048), k);
     end_products();
     wait_for_products<1>();
-    arrive_once_a_warp(kDoutFree + stage);
+    if (lane == 0) arrive(barrier(kDoutFree + stage));  // only products read dout, which are a warp's together
     begin_products();
     multiply_queries(dk, ds, kQ + stage * kQueryBytes, step);
     end_products();
@@ -167,13 +163,12 @@ __device__ void compute(const Maps& maps, const Problem& p, const Block& block, 
     for (int j = 0; j < 8; ++j) add_to(sums + j * 512, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
     wait_for_products<0>();
     take_sums(s);
-    arrive_once_a_warp(kQFree + stage);
+    arrive(barrier(kQFree + stage));  // every thread read statistics
     if (++at == p.query_blocks) {
       at = block.first;
       ++head;
     }
   }
-  wait_for_products<0>();
   take_sums(dk);
   take_sums(dv);
   synchronize_consumers();  // nobody reads values and scores any more
@@ -194,8 +189,8 @@ __global__ void __launch_bounds__(kAllThreads, 1) backward_blocks([[maybe_unused
   const std::uint32_t memory = (shared_address(raw) + 1023) / 1024 * 1024, barriers = shared_address(words);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kBarriers; ++i) {
-      const bool freed = (i >= kQFree && i < kDoutThere) || i >= kDoutFree;
-      init_barrier(barriers + i * 8, freed ? 8 : 1);  // the warps of two warpgroups, or the one that brings
+      const bool q_free = i >= kQFree && i < kDoutThere, dout_free = i >= kDoutFree;
+      init_barrier(barriers + i * 8, q_free ? 256 : dout_free ? 8 : 1);  // threads, warps, or the one that brings
     }
     fence_barriers();
   }
