@@ -1,4 +1,4 @@
-// Muon's products on the shapes of two models: the symmetric ones by tiles in every form and as whole products of cuBLASLt; the general ones
+// Muon's products on the shapes of two models: the symmetric ones by tiles of both sizes and as whole products of cuBLASLt; the general ones
 // by cuBLASLt's first choice and the best of its candidates; and a whole orthogonalisation of each group of matrices. In turns, each recorded.
 //
 //   bench_kernels_muon_products [SECONDS]     for each way of each line, 0.08 by default
@@ -19,7 +19,6 @@
 #include "kernels/matmul/cublaslt.hpp"
 #include "kernels/muon/muon.hpp"
 #include "kernels/muon/symmetric_product.hpp"
-#include "kernels/muon/symmetric_tiles.hpp"
 #include "measure/statistics.hpp"
 
 namespace mylos {
@@ -31,8 +30,6 @@ using k::Batch;
 using k::MatmulOptions;
 using k::Transpose;
 using k::detail::Mirrored;
-using k::device::SymmetricForm;
-using k::device::SymmetricWay;
 
 constexpr int kRounds = 5, kRecorded = 8;  // calls in one graph
 
@@ -62,23 +59,8 @@ void contest(const Stream& stream, const std::string& what, std::vector<Way> way
   std::fflush(stdout);
 }
 
-struct Form {
-  std::string name;
-  SymmetricWay way;
-};
-const std::vector<Form> kForms{{"tiles 192", {SymmetricForm::tiles_192, false}},
-                               {"tiles 192 early", {SymmetricForm::tiles_192, true}},
-                               {"tiles 128", {SymmetricForm::tiles_128, false}},
-                               {"tiles 128 early", {SymmetricForm::tiles_128, true}}};
-
-// A call with the form set while it queues, which is when it is recorded.
-Call with_form(const SymmetricWay& way, const Call& call) {
-  return [=] {
-    k::device::symmetric_way() = way;
-    call();
-    k::device::symmetric_way() = {};
-  };
-}
+const std::vector<std::pair<std::string, Mirrored>> kTiles{{"tiles 192", Mirrored::tiles_192},
+                                                           {"tiles 128", Mirrored::tiles_128}};
 
 // Of the first and the last matrix.
 std::vector<float> ends_of(const Stream& stream, const Tensor& t) {
@@ -137,11 +119,11 @@ struct Bench {
     call(Mirrored::no)();
     const std::vector<float> want = ends_of(stream, c);
     std::vector<Way> ways;
-    for (const Form& form : kForms) {
-      ways.push_back({form.name, with_form(form.way, call(Mirrored::tiles))});
+    for (const auto& [name, tiles] : kTiles) {
+      ways.push_back({name, call(tiles)});
       fill_zero(stream, c);
       ways.back().call();
-      compare(form.name, c, want);
+      compare(name, c, want);
     }
     ways.push_back({"cuBLASLt, whole", call(Mirrored::no)});
     contest(stream, what, std::move(ways), double(batch.count * s * s * l), load);
@@ -195,24 +177,9 @@ struct Bench {
   void whole(const Group& g, const Tensor& u, const Tensor& x) {
     const bench::Owned memory =
         bench::empty(DType::u8, {k::orthogonalize_workspace(g.count, g.rows, g.columns, DType::bf16)});
-    std::vector<Way> ways;
-    std::vector<float> want;
-    for (const Form& form : kForms) {
-      ways.push_back(
-          {form.name, with_form(form.way, [=, this, at = memory.tensor] { k::orthogonalize(stream, x, 5, at); })});
-      copy(stream, u, x);
-      ways.back().call();
-      const std::vector<float> got = ends_of(stream, x);
-      if (want.empty()) want = got;
-      double squares = 0, off = 0;
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        squares += double(want[i]) * want[i];
-        off += (double(got[i]) - want[i]) * (double(got[i]) - want[i]);
-      }
-      fmt::print("    {:20} root mean square {:.5f}, off by {:.5f} of it from the first\n", form.name,
-                 std::sqrt(squares / double(got.size())), std::sqrt(off / squares));
-    }
-    contest(stream, g.name() + ", orthogonalised", std::move(ways),
+    copy(stream, u, x);
+    contest(stream, g.name() + ", orthogonalised",
+            {{"orthogonalize", [=, this, at = memory.tensor] { k::orthogonalize(stream, x, 5, at); }}},
             double(g.count) * k::orthogonalize_flops(g.rows, g.columns, 5), load);
   }
 };

@@ -1,9 +1,11 @@
 #include "kernels/detail/hopper.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
 #include "base/error.hpp"
+#include "kernels/detail/hopper_ring.hpp"
 
 namespace mylos::kernels::hopper {
 namespace {
@@ -53,6 +55,22 @@ CUtensorMap map_of(void* data, std::span<const std::int64_t> extents, std::span<
   if (result != CUDA_SUCCESS)
     fail_plain("cuTensorMapEncodeTiled refused a tensor with status " + std::to_string(int(result)));
   return map;
+}
+
+int resident_clusters(const void* kernel, int threads, int scratch) {
+  check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, scratch), "shared memory");
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {2, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = {2, 1, 1};
+  config.blockDim = {unsigned(threads), 1, 1};
+  config.dynamicSmemBytes = std::size_t(scratch);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int most = 0;
+  check_launch(cudaOccupancyMaxActiveClusters(&most, kernel, &config), "clusters");
+  return std::max(most, 1);
 }
 
 // Code for another architecture, or a card of another, has no such instructions.

@@ -22,6 +22,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "kernels/detail/hopper_ring.hpp"
 #include "kernels/matmul/hopper_boxes.hpp"
 #include "kernels/matmul/tiles.hpp"
 
@@ -52,32 +53,20 @@ __host__ __device__ inline Tile tile_at(const Schedule& s, int index) {
 __device__ inline void arrive_for_waiting() { asm volatile("barrier.cta.arrive 1, 256;" ::: "memory"); }
 __device__ inline void wait_for_arrival() { asm volatile("barrier.cta.sync 1, 256;" ::: "memory"); }
 
-// A place in the ring of stages, and the parity of its phase.
-struct Turn {
-  int stage = 0;
-  std::uint32_t parity = 0;
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+using TileRing = Ring<kStages, kStageBytes>;
 
 template <bool kAcrossA, bool kAcrossB, class End>
 __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const Schedule& schedule, const End& end,
-                               std::uint32_t stages, std::uint32_t full, std::uint32_t empty) {
+                               const TileRing& ring) {
   const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank());
-  Turn turn;
+  TileRing::Turn turn;
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
     const Tile tile = tile_at(schedule, t);
     const int row = (2 * tile.pair + rank) * kTileRows, column = end.operand_row(tile.column, rank);
     for (int slice = 0; slice < schedule.slices; ++slice, turn.next()) {
       const int l = slice * kSlice;
-      const std::uint32_t rows = stages + turn.stage * kStageBytes,
-                          columns = rows + kRowBytes + rank * kColumnBytes / 2, arrived = full + turn.stage * 8;
-      wait(empty + turn.stage * 8, turn.parity ^ 1);
-      arrive_and_expect(arrived, kStageBytes);
+      const std::uint32_t rows = ring.stage(turn.stage), columns = rows + kRowBytes + rank * kColumnBytes / 2,
+                          arrived = ring.open(turn, kStageBytes);
       if constexpr (kAcrossA) {
         fetch_box(rows, &a, row, l, arrived);
         fetch_box(rows + kRowBytes / 2, &a, row + 64, l, arrived);
@@ -92,20 +81,18 @@ __device__ void bring_operands(const CUtensorMap& a, const CUtensorMap& b, const
       }
     }
     for (int part = 0; part < End::kParts; ++part, turn.next()) {
-      wait(empty + turn.stage * 8, turn.parity ^ 1);
-      arrive_and_expect(full + turn.stage * 8, End::kPartBytes);
-      end.bring(part, stages + turn.stage * kStageBytes, row, tile.column, full + turn.stage * 8);
+      const std::uint32_t arrived = ring.open(turn, End::kPartBytes);
+      end.bring(part, ring.stage(turn.stage), row, tile.column, arrived);
     }
   }
 }
 
 template <bool kAcrossA, bool kAcrossB, class End>
-__device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t stages, std::uint32_t full,
-                         std::uint32_t empty) {
+__device__ void multiply(const Schedule& schedule, const End& end, const TileRing& ring) {
   const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank()),
             half = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128 - 1, 0), warp = int(threadIdx.x) / 32 % 4;
-  const std::uint64_t first_rows = descriptor<kAcrossA>(stages + half * (kRowBytes / 2)),
-                      first_columns = descriptor<kAcrossB>(stages + kRowBytes);
+  const std::uint64_t first_rows = descriptor<kAcrossA>(ring.stage(0) + half * (kRowBytes / 2)),
+                      first_columns = descriptor<kAcrossB>(ring.stage(0) + kRowBytes);
   // One thread for each block of the cluster says that this warpgroup has done with a stage: both blocks brought parts of it.
   const bool tells = threadIdx.x % 32 == 0 && warp < 2;
   // The second warpgroup begins behind the first and stays behind: while one writes sums, the other multiplies.
@@ -113,18 +100,15 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
   if (lag > 0 && half == 1) wait_for_arrival();
   bool ahead = lag > 0 && half == 0;
   const Warpgroup group(half);
-  int leaving = -1;  // the stage that the last part's results are on their way out of; known to the leader
-  const auto leave = [&] {
-    for (int block = 0; block < 2; ++block) arrive_at(empty + leaving * 8, block);
-  };
-  Turn turn;
+  Departure departure(ring);  // the leader's
+  TileRing::Turn turn;
   float d[128];
   for (int t = int(blockIdx.x) / 2; t < schedule.pairs * schedule.columns; t += clusters) {
     int last = 0;
     for (int slice = 0; slice < schedule.slices; ++slice, turn.next()) {
       const std::uint64_t rows = behind(first_rows, turn.stage * kStageBytes),
                           columns = behind(first_columns, turn.stage * kStageBytes);
-      wait(full + turn.stage * 8, turn.parity);
+      ring.await(turn);
       begin_products();
 #pragma unroll
       for (int k = 0; k < kSlice / 16; ++k)
@@ -132,12 +116,8 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
                                          behind(columns, k * (kAcrossB ? 2048 : 32)), slice | k);
       end_products();
       wait_for_products<1>();
-      if (leaving >= 0) {
-        wait_for_stores<0>();
-        leave();
-        leaving = -1;
-      }
-      if (tells && slice > 0) arrive_at(empty + last * 8, warp);
+      departure.template settle<0>();
+      if (tells && slice > 0) ring.release(last, warp);
       if (ahead && slice == lag) {
         arrive_for_waiting();
         ahead = false;
@@ -145,20 +125,15 @@ __device__ void multiply(const Schedule& schedule, const End& end, std::uint32_t
       last = turn.stage;
     }
     wait_for_products<0>();
-    if (tells) arrive_at(empty + last * 8, warp);
+    if (tells) ring.release(last, warp);
     take_sums(d);
     const Tile tile = tile_at(schedule, t);
     const int row = (2 * tile.pair + rank) * kTileRows + half * 64;
 #pragma unroll
     for (int part = 0; part < End::kParts; ++part, turn.next()) {
-      wait(full + turn.stage * 8, turn.parity);
-      end(d, part, stages + turn.stage * kStageBytes, row, tile.column, group);
-      if (!group.leads()) continue;
-      if (leaving >= 0) {
-        wait_for_stores<1>();
-        leave();
-      }
-      leaving = turn.stage;
+      ring.await(turn);
+      end(d, part, ring.stage(turn.stage), row, tile.column, group);
+      if (group.leads()) departure.begin(turn.stage);
     }
   }
   if (group.leads()) wait_for_stores<0>();  // shared memory goes away
@@ -174,22 +149,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kTileThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ char raw[];
   __shared__ std::uint64_t barriers[2 * kStages];
-  const std::uint32_t stages = (shared_address(raw) + 1023) / 1024 * 1024, full = shared_address(barriers),
-                      empty = full + kStages * 8;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      init_barrier(full + s * 8, 1);
-      init_barrier(empty + s * 8, 4);  // two warpgroups of each of two blocks
-    }
-    fence_barriers();
-  }
+  const TileRing ring(raw, barriers);
+  if (threadIdx.x == 0) ring.initialize(2);
   synchronize_cluster();
   if (threadIdx.x < 128) {
     take_few_registers();
-    if (threadIdx.x == 0) bring_operands<kAcrossA, kAcrossB>(a, b, schedule, end, stages, full, empty);
+    if (threadIdx.x == 0) bring_operands<kAcrossA, kAcrossB>(a, b, schedule, end, ring);
   } else {
     take_many_registers();
-    multiply<kAcrossA, kAcrossB>(schedule, end, stages, full, empty);
+    multiply<kAcrossA, kAcrossB>(schedule, end, ring);
   }
   __syncwarp();
   synchronize_cluster();  // the other block may still bring operands here, or arrive
@@ -219,22 +187,7 @@ template <bool kAcrossA, bool kAcrossB, class End>
 void launch_tiles(cudaStream_t stream, const CUtensorMap& a, const CUtensorMap& b, const Schedule& schedule,
                   const End& end) {
   const auto kernel = tiles<kAcrossA, kAcrossB, End>;
-  static const int clusters = [&] {
-    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTileScratch),
-                 "shared memory");
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {2, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = {2, 1, 1};
-    config.blockDim = {kTileThreads, 1, 1};
-    config.dynamicSmemBytes = kTileScratch;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    int most = 0;
-    check_launch(cudaOccupancyMaxActiveClusters(&most, kernel, &config), "clusters");
-    return std::max(most, 1);
-  }();
+  static const int clusters = resident_clusters(reinterpret_cast<const void*>(kernel), kTileThreads, kTileScratch);
   kernel<<<2 * std::min(clusters, schedule.pairs * schedule.columns), kTileThreads, kTileScratch, stream>>>(
       a, b, schedule, end);
   check_launch(cudaGetLastError(), "launch");

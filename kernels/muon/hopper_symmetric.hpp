@@ -1,4 +1,4 @@
-// Instructions of Hopper that only symmetric products use, beside kernels/detail/hopper*.hpp. Source: PTX ISA 8.0 and later, wgmma, stmatrix, griddepcontrol.
+// Instructions of Hopper that only symmetric products use, beside kernels/detail/hopper*.hpp. Source: PTX ISA 8.0 and later, wgmma, stmatrix.
 #pragma once
 
 #if defined(__CUDACC__)  // nothing for other compilers
@@ -50,10 +50,6 @@ __device__ inline void store_element(std::uint32_t box, int row, int column, std
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-
-// The next kernel of the stream may begin, up to its own wait_for_kernel_before(), if it was launched to; without that both do nothing.
-__device__ inline void let_next_kernel_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 }  // namespace mylos::kernels::hopper
 

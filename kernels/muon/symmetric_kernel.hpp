@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/detail/hopper_ring.hpp"
 #include "kernels/detail/pack.hpp"
 #include "kernels/muon/hopper_symmetric.hpp"
 #include "kernels/muon/triangle.hpp"
@@ -39,18 +40,8 @@ struct Symmetric {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// A place in the ring of stages, and the parity of its phase.
-template <int kStages>
-struct Turn {
-  int stage = 0;
-  std::uint32_t parity = 0;
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+template <int kSide>
+using RingOf = Ring<Shape<kSide>::kStages, Shape<kSide>::kStageBytes>;
 
 struct Work {
   int matrix, row, column;  // of the tile, in tiles
@@ -62,20 +53,18 @@ __device__ inline Work work_at(const Symmetric& s, int index, int rank) {
 }
 
 template <int kSide, bool kAcross>
-__device__ void bring(const Symmetric& s, std::uint32_t stages, std::uint32_t full, std::uint32_t empty) {
+__device__ void bring(const Symmetric& s, const RingOf<kSide>& ring) {
   using S = Shape<kSide>;
   const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank());
-  Turn<S::kStages> turn;
+  typename RingOf<kSide>::Turn turn;
   for (int t = int(blockIdx.x) / 2; t < s.tiles; t += clusters) {
     const Work work = work_at(s, t, rank);
     const int row = work.row * kSide, column = work.column * kSide, a = work.matrix * s.a_step,
               b = work.matrix * s.b_step;
     for (int slice = 0; slice < s.slices; ++slice, turn.next()) {
       const int l = slice * kSlice;
-      const std::uint32_t rows = stages + turn.stage * S::kStageBytes, columns = rows + S::kOperandBytes,
-                          arrived = full + turn.stage * 8;
-      wait(empty + turn.stage * 8, turn.parity ^ 1);
-      arrive_and_expect(arrived, S::kStageBytes);
+      const std::uint32_t rows = ring.stage(turn.stage), columns = rows + S::kOperandBytes,
+                          arrived = ring.open(turn, S::kStageBytes);
       if constexpr (kAcross) {  // half of the columns: that of l
 #pragma unroll
         for (int box = 0; box < kSide / kBox; ++box) {
@@ -89,11 +78,8 @@ __device__ void bring(const Symmetric& s, std::uint32_t stages, std::uint32_t fu
       }
     }
     for (int part = 0; part < S::kParts; ++part, turn.next()) {
-      const std::uint32_t arrived = full + turn.stage * 8;
-      wait(empty + turn.stage * 8, turn.parity ^ 1);
-      arrive_and_expect(arrived, s.beta != 0.0f ? S::kOperandBytes : 0);
-      if (s.beta != 0.0f)
-        fetch_box(stages + turn.stage * S::kStageBytes, &s.z, column + part * kBox, row, work.matrix, 0, arrived);
+      const std::uint32_t arrived = ring.open(turn, s.beta != 0.0f ? S::kOperandBytes : 0);
+      if (s.beta != 0.0f) fetch_box(ring.stage(turn.stage), &s.z, column + part * kBox, row, work.matrix, 0, arrived);
     }
   }
 }
@@ -146,20 +132,17 @@ __device__ void store_part(const Symmetric& s, const float (&d)[kSums], int part
 }
 
 template <int kSide, bool kAcross>
-__device__ void multiply(const Symmetric& s, std::uint32_t stages, std::uint32_t full, std::uint32_t empty) {
+__device__ void multiply(const Symmetric& s, const RingOf<kSide>& ring) {
   using S = Shape<kSide>;
   const int clusters = int(gridDim.x) / 2, rank = int(cluster_rank()),
             of_block = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128, 0), warp = int(threadIdx.x) / 32 % 4;
-  const std::uint64_t first_rows = descriptor<kAcross>(stages + of_block * kBoxBytes),
-                      first_columns = descriptor<kAcross>(stages + S::kOperandBytes);
+  const std::uint64_t first_rows = descriptor<kAcross>(ring.stage(0) + of_block * kBoxBytes),
+                      first_columns = descriptor<kAcross>(ring.stage(0) + S::kOperandBytes);
   // One thread for each block of the cluster says that this warpgroup has done with a stage: both blocks brought parts of it.
   const bool tells = threadIdx.x % 32 == 0 && warp < 2;
   const Warpgroup group(of_block);
-  int leaving = -1;  // the stage that the last part's results are on their way out of; known to the leader
-  const auto leave = [&] {
-    for (int block = 0; block < 2; ++block) arrive_at(empty + leaving * 8, block);
-  };
-  Turn<S::kStages> turn;
+  Departure departure(ring);  // the leader's
+  typename RingOf<kSide>::Turn turn;
   float d[kSide / 2];
   for (int t = int(blockIdx.x) / 2; t < s.tiles; t += clusters) {
     const Work work = work_at(s, t, rank);
@@ -169,7 +152,7 @@ __device__ void multiply(const Symmetric& s, std::uint32_t stages, std::uint32_t
     for (int slice = 0; slice < s.slices; ++slice, turn.next()) {
       const std::uint64_t rows = behind(first_rows, turn.stage * S::kStageBytes),
                           columns = behind(first_columns, turn.stage * S::kStageBytes);
-      wait(full + turn.stage * 8, turn.parity);
+      ring.await(turn);
       begin_products();
 #pragma unroll
       for (int k = 0; k < kSlice / 16; ++k) {
@@ -178,29 +161,21 @@ __device__ void multiply(const Symmetric& s, std::uint32_t stages, std::uint32_t
       }
       end_products();
       wait_for_products<1>();
-      if (leaving >= 0) {
-        wait_for_stores<0>();
-        leave();
-        leaving = -1;
-      }
-      if (tells && slice > 0) arrive_at(empty + last * 8, warp);
+      departure.template settle<0>();
+      if (tells && slice > 0) ring.release(last, warp);
       last = turn.stage;
     }
     wait_for_products<0>();
-    if (tells) arrive_at(empty + last * 8, warp);
+    if (tells) ring.release(last, warp);
     take_sums(d);
 #pragma unroll
     for (int part = 0; part < S::kParts; ++part, turn.next()) {
-      const std::uint32_t box = stages + turn.stage * S::kStageBytes + of_block * kBoxBytes;
-      wait(full + turn.stage * 8, turn.parity);
+      const std::uint32_t box = ring.stage(turn.stage) + of_block * kBoxBytes;
+      ring.await(turn);
       store_part(s, d, part, box, box + S::kOperandBytes, work, group);
       if (!group.leads()) continue;
       end_stores();  // a group for each part, be it empty
-      if (leaving >= 0) {
-        wait_for_stores<1>();
-        leave();
-      }
-      leaving = turn.stage;
+      departure.begin(turn.stage);
     }
   }
   if (group.leads()) wait_for_stores<0>();  // shared memory goes away
@@ -215,24 +190,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(Shape<kSide>::kThrea
   using S = Shape<kSide>;
   extern __shared__ char raw[];
   __shared__ std::uint64_t barriers[2 * S::kStages];
-  const std::uint32_t stages = (shared_address(raw) + 1023) / 1024 * 1024, full = shared_address(barriers),
-                      empty = full + S::kStages * 8;
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < S::kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, 2 * S::kGroups);  // the warpgroups of both blocks
-    }
-    fence_barriers();
-  }
+  const RingOf<kSide> ring(raw, barriers);
+  if (threadIdx.x == 0) ring.initialize(S::kGroups);
   if (threadIdx.x == S::kGroups * 128)
     for (const CUtensorMap* map : {&s.a, &s.b, &s.z, &s.c}) prefetch_map(map);
-  let_next_kernel_begin();
   synchronize_cluster();
-  wait_for_kernel_before();
   if (threadIdx.x >= S::kGroups * 128) {
-    if (threadIdx.x % 32 == 0) bring<kSide, kAcross>(s, stages, full, empty);
+    if (threadIdx.x % 32 == 0) bring<kSide, kAcross>(s, ring);
   } else {
-    multiply<kSide, kAcross>(s, stages, full, empty);
+    multiply<kSide, kAcross>(s, ring);
   }
   __syncwarp();
   synchronize_cluster();  // the other block may still bring operands here, or arrive
@@ -242,35 +208,12 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(Shape<kSide>::kThrea
 // -- host --
 
 template <int kSide, bool kAcross>
-void launch(cudaStream_t stream, const Symmetric& s, bool early) {
+void launch(cudaStream_t stream, const Symmetric& s) {
   using S = Shape<kSide>;
   const auto kernel = symmetric_tiles<kSide, kAcross>;
-  cudaLaunchAttribute attribute{};  // the size of a cluster is the kernel's own
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.blockDim = {S::kThreads, 1, 1};
-  config.dynamicSmemBytes = S::kScratch;
-  config.stream = stream;
-  static const int clusters = [&] {
-    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kScratch),
-                 "shared memory");
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {2, 1, 1};
-    cudaLaunchConfig_t two = config;
-    two.gridDim = {2, 1, 1};
-    two.stream = nullptr;
-    two.attrs = &cluster;
-    two.numAttrs = 1;
-    int most = 0;
-    check_launch(cudaOccupancyMaxActiveClusters(&most, kernel, &two), "clusters");
-    return std::max(most, 1);
-  }();
-  config.gridDim = {unsigned(2 * std::min(clusters, s.tiles)), 1, 1};
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  check_launch(cudaLaunchKernelEx(&config, kernel, s), "launch");
+  static const int clusters = resident_clusters(reinterpret_cast<const void*>(kernel), S::kThreads, S::kScratch);
+  kernel<<<2 * std::min(clusters, s.tiles), S::kThreads, S::kScratch, stream>>>(s);
+  check_launch(cudaGetLastError(), "launch");
 }
 
 }  // namespace mylos::kernels::hopper::triangle

@@ -31,11 +31,14 @@ Mirrored best_mirroring([[maybe_unused]] const Tensor& a, [[maybe_unused]] const
 void symmetric_product(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
                        const Batch& batch, Mirrored how, const Tensor& workspace, const Tensor& c) {
   if (how == Mirrored::no) return matmul_batched(stream, a, b, options, batch, workspace, c);
-  if (how == Mirrored::tiles) {
+  if (how != Mirrored::halves) {
 #if defined(MYLOS_SYMMETRIC_TILES)
     check(device::symmetric_tiles_take(a, b, options, batch, c), "symmetric_product: no tiles for {} x {} -> {}",
           a.describe(), b.describe(), c.describe());
-    return device::symmetric_tiles(stream, a, b, options, batch, c);
+    const int side = how == Mirrored::tiles       ? device::symmetric_tile_side(c, batch.count)
+                     : how == Mirrored::tiles_192 ? 192
+                                                  : 128;
+    return device::symmetric_tiles(stream, a, b, options, batch, c, side);
 #else
     check(false, "symmetric_product: tiles need a CUDA build for Hopper; use halves");
 #endif

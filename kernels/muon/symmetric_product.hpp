@@ -13,7 +13,7 @@ namespace mylos::kernels::detail {
 
 inline constexpr std::int64_t kHalvesFrom = 2048;
 
-enum class Mirrored { no, halves, tiles };
+enum class Mirrored { no, halves, tiles, tiles_192, tiles_128 };  // tiles: of the side that is expected to be faster
 
 // The fastest way that there is for these operands.
 Mirrored best_mirroring(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,

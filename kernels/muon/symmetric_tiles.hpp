@@ -9,19 +9,11 @@
 
 namespace mylos::kernels::device {
 
-// Tiles of 192 x 192 or 128 x 128 sums. `automatic`: what is expected to be faster for the side.
-enum class SymmetricForm { automatic, tiles_192, tiles_128 };
-
-struct SymmetricWay {
-  SymmetricForm form = SymmetricForm::automatic;
-  bool early = false;  // begins while the kernel before it ends (programmatic dependent launch)
-};
-// What symmetric_tiles() does, for trials by hand.
-SymmetricWay& symmetric_way();
-
 bool symmetric_tiles_take(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,
                           const Tensor& c);
 void symmetric_tiles(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                     const Batch& batch, const Tensor& c);
+                     const Batch& batch, const Tensor& c, int side);
+// The side of tiles that is expected to be faster for `count` matrices C: 192 or 128.
+int symmetric_tile_side(const Tensor& c, std::int64_t count);
 
 }  // namespace mylos::kernels::device

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/error.hpp"
 #include "kernels/detail/rows.hpp"
 #include "kernels/muon/symmetric_kernel.hpp"
 #include "kernels/muon/symmetric_tiles.hpp"
@@ -23,7 +24,7 @@ CUtensorMap square_map(const Tensor& t, std::int64_t count, std::int64_t step, i
 
 template <int kSide>
 void run(cudaStream_t stream, const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,
-         const Tensor& c, bool early) {
+         const Tensor& c) {
   const bool across = options.a == Transpose::yes;
   const int strips = int((c.extent(0) + kSide - 1) / kSide), pairs = detail::pairs_of_triangle(strips);
   const Tensor& z = options.beta != 0.0f ? options.addend : c;
@@ -41,19 +42,9 @@ void run(cudaStream_t stream, const Tensor& a, const Tensor& b, const MatmulOpti
                     .alpha = options.alpha,
                     .beta = options.beta};
   if (across)
-    launch<kSide, true>(stream, s, early);
+    launch<kSide, true>(stream, s);
   else
-    launch<kSide, false>(stream, s, early);
-}
-
-// Waves of clusters, in products of a multiprocessor: 66 clusters with a tile of 192 each, or 132 of 128, which reach 0.92 of its speed
-// (H200: 8 x [2048, 2048] 121 us against 131, 2 x [4096, 4096] 231 against 214, 48 x [768, 768] 58 against 57).
-bool larger_tiles_pay(std::int64_t side, std::int64_t count) {
-  const auto waves = [&](int tile, int clusters) {
-    const std::int64_t pairs = count * detail::pairs_of_triangle(int((side + tile - 1) / tile));
-    return (pairs + clusters - 1) / clusters;
-  };
-  return 2.25 * double(waves(192, 66)) <= 2.0 / 0.92 * double(waves(128, 132));
+    launch<kSide, false>(stream, s);
 }
 
 }  // namespace
@@ -61,9 +52,14 @@ bool larger_tiles_pay(std::int64_t side, std::int64_t count) {
 
 namespace mylos::kernels::device {
 
-SymmetricWay& symmetric_way() {
-  static SymmetricWay way;
-  return way;
+// Waves of clusters, in products of a multiprocessor: 66 clusters with a tile of 192 each, or 132 of 128, which reach 0.92 of its speed
+// (H200: 8 x [2048, 2048] 121 us against 131, 2 x [4096, 4096] 231 against 214, 48 x [768, 768] 58 against 57).
+int symmetric_tile_side(const Tensor& c, std::int64_t count) {
+  const auto waves = [&](int tile, int clusters) {
+    const std::int64_t pairs = count * detail::pairs_of_triangle(int((c.extent(0) + tile - 1) / tile));
+    return (pairs + clusters - 1) / clusters;
+  };
+  return 2.25 * double(waves(192, 66)) <= 2.0 / 0.92 * double(waves(128, 132)) ? 192 : 128;
 }
 
 bool symmetric_tiles_take(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Batch& batch,
@@ -86,13 +82,10 @@ bool symmetric_tiles_take(const Tensor& a, const Tensor& b, const MatmulOptions&
 }
 
 void symmetric_tiles(const Stream& stream, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                     const Batch& batch, const Tensor& c) {
-  const SymmetricWay& way = symmetric_way();
-  const bool larger = way.form == SymmetricForm::automatic
-                          ? hopper::triangle::larger_tiles_pay(c.extent(0), batch.count)
-                          : way.form == SymmetricForm::tiles_192;
-  const auto run = larger ? hopper::triangle::run<192> : hopper::triangle::run<128>;
-  run(exec_of(stream).cuda_stream(), a, b, options, batch, c, way.early);
+                     const Batch& batch, const Tensor& c, int side) {
+  check_plain(side == 192 || side == 128, "symmetric_tiles: tiles have a side of 192 or 128");
+  const auto run = side == 192 ? hopper::triangle::run<192> : hopper::triangle::run<128>;
+  run(exec_of(stream).cuda_stream(), a, b, options, batch, c);
 }
 
 }  // namespace mylos::kernels::device

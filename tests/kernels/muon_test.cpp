@@ -3,13 +3,13 @@
 #include "kernels/muon/muon.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "kernel_test.hpp"
 #include "kernels/muon/muon_device.hpp"
 #include "kernels/muon/symmetric_product.hpp"
-#include "kernels/muon/symmetric_tiles.hpp"
 #include "kernels/muon/triangle.hpp"
 
 namespace mylos {
@@ -78,25 +78,8 @@ HostTensor run(const Stream& stream, const HostTensor& u, DType dtype, int itera
   return to_host(stream, x.tensor);
 }
 
-// f() with tiles in each of their forms, where there are tiles; once where there are none.
-template <class F>
-void with_each_form(const F& f) {
-#if defined(MYLOS_SYMMETRIC_TILES)
-  using k::device::SymmetricForm;
-  for (const auto& [form, early] : std::vector<std::pair<SymmetricForm, bool>>{{SymmetricForm::automatic, false},
-                                                                               {SymmetricForm::tiles_192, false},
-                                                                               {SymmetricForm::tiles_192, true},
-                                                                               {SymmetricForm::tiles_128, false},
-                                                                               {SymmetricForm::tiles_128, true}}) {
-    SCOPED_TRACE(fmt::format("form {}{}", int(form), early ? ", early" : ""));
-    k::device::symmetric_way() = {form, early};
-    f();
-  }
-  k::device::symmetric_way() = {};
-#else
-  f();
-#endif
-}
+using k::detail::Mirrored;
+constexpr std::array kTiles{Mirrored::tiles, Mirrored::tiles_192, Mirrored::tiles_128};
 
 TEST(NewtonSchulz, EqualsDoublePrecisionDirectlyAndThroughGramMatrices) {
   Stream stream;
@@ -159,7 +142,7 @@ TEST(SymmetricProduct, InHalvesIsTheWholeAndSymmetricToTheBit) {
         k::detail::symmetric_product(
             stream, dx.tensor, dx.tensor,
             {.a = tall ? T::yes : T::no, .b = tall ? T::no : T::yes, .alpha = 2.0f, .beta = 0.5f, .addend = dz.tensor},
-            {}, k::detail::Mirrored::halves, workspace.tensor, dc.tensor);
+            {}, Mirrored::halves, workspace.tensor, dc.tensor);
         HostTensor want = product(x, x, true);
         for (std::int64_t i = 0; i < want.size(); ++i) want[i] = 2.0 * want[i] + 0.5 * z[i];
         const HostTensor got = to_host(stream, dc.tensor);
@@ -195,7 +178,7 @@ TEST(SymmetricProduct, InTilesIsTheWholeAndSymmetricToTheBit) {
       if (beta != 0) options.addend = one(dz);
       const k::Batch batch{.count = kCount, .a = s * l, .b = s * l, .c = s * s, .z = s * s};
       const auto how = k::detail::best_mirroring(one(dx), one(dx), options, batch, one(dc));
-      if (how != k::detail::Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
+      if (how != Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
       HostTensor want = zeros({kCount * s, s});
       for (std::int64_t i = 0; i < kCount * s; ++i)
         for (std::int64_t j = 0; j < s; ++j) {
@@ -203,13 +186,14 @@ TEST(SymmetricProduct, InTilesIsTheWholeAndSymmetricToTheBit) {
           for (std::int64_t e = 0; e < l; ++e) sum += x.at(i, e) * x.at(i / s * s + j, e);
           want.at(i, j) = 2.0 * sum + double(beta) * z.at(i, j);
         }
-      with_each_form([&] {
+      for (const Mirrored tiles : kTiles) {
+        SCOPED_TRACE(fmt::format("way {}", int(tiles)));
         fill_zero(stream, dc.tensor);
-        k::detail::symmetric_product(stream, one(dx), one(dx), options, batch, how, workspace.tensor, one(dc));
+        k::detail::symmetric_product(stream, one(dx), one(dx), options, batch, tiles, workspace.tensor, one(dc));
         const HostTensor got = to_host(stream, dc.tensor);
         EXPECT_TRUE(close(got, want, 4e-3, 1.0));
         expect_symmetric(got);
-      });
+      }
     }
 }
 
@@ -223,7 +207,7 @@ TEST(SymmetricProduct, InTilesOfTwoMatricesIsSymmetricToTheBitAndTheSameAgain) {
   const k::Batch batch{.count = kCount, .a = s * s, .b = s * s, .c = s * s, .z = s * s};
   k::MatmulOptions options{.b = k::Transpose::yes, .alpha = 0.5f, .beta = 3.0f, .addend = any.tensor};
   const auto how = k::detail::best_mirroring(any.tensor, any.tensor, options, batch, one(c));
-  if (how != k::detail::Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
+  if (how != Mirrored::tiles) GTEST_SKIP() << "tiles are for Hopper";
   const auto circulants = [&](std::uint64_t seed) {
     const HostTensor f = random_normal({kCount, s}, seed).rounded(DType::bf16);
     HostTensor t = zeros({kCount * s, s});
@@ -237,18 +221,19 @@ TEST(SymmetricProduct, InTilesOfTwoMatricesIsSymmetricToTheBitAndTheSameAgain) {
   const DeviceTensor a = circulants(test_seed() + 21), b = circulants(test_seed() + 22),
                      z = circulants(test_seed() + 23);
   options.addend = one(z);
-  const auto product = [&](k::detail::Mirrored mirrored) {
+  const auto product = [&](Mirrored mirrored) {
     fill_zero(stream, c.tensor);
     k::detail::symmetric_product(stream, one(a), one(b), options, batch, mirrored, workspace.tensor, one(c));
     return to_host(stream, c.tensor);
   };
-  const HostTensor want = product(k::detail::Mirrored::no);
-  with_each_form([&] {
-    const HostTensor got = product(how);
+  const HostTensor want = product(Mirrored::no);
+  for (const Mirrored tiles : kTiles) {
+    SCOPED_TRACE(fmt::format("way {}", int(tiles)));
+    const HostTensor got = product(tiles);
     EXPECT_TRUE(close(got, want, 8e-3, 1.0));
     expect_symmetric(got);
-    for (int again = 0; again < 3; ++again) EXPECT_EQ(product(how).v, got.v);
-  });
+    for (int again = 0; again < 3; ++again) EXPECT_EQ(product(tiles).v, got.v);
+  }
 }
 
 TEST(SymmetricProduct, PairsOfTilesCoverTheTriangleOnce) {
@@ -280,14 +265,12 @@ TEST(NewtonSchulz, TilesOfAGpuGiveTheSame) {
       std::copy_n(all.v.begin() + m * size, size, one.v.begin());
       want.push_back(orthogonalized(one, 5));
     }
-    with_each_form([&] {
-      const HostTensor got = run(stream, all, DType::bf16, 5);
-      for (std::int64_t m = 0; m < 2; ++m) {
-        HostTensor part = zeros({rows, columns});
-        std::copy_n(got.v.begin() + m * size, size, part.v.begin());
-        EXPECT_TRUE(close(part, want[std::size_t(m)], 0.08)) << m;
-      }
-    });
+    const HostTensor got = run(stream, all, DType::bf16, 5);
+    for (std::int64_t m = 0; m < 2; ++m) {
+      HostTensor part = zeros({rows, columns});
+      std::copy_n(got.v.begin() + m * size, size, part.v.begin());
+      EXPECT_TRUE(close(part, want[std::size_t(m)], 0.08)) << m;
+    }
   }
 }
 
