@@ -105,6 +105,7 @@ struct AddRows {
                                       [[maybe_unused]] std::int32_t blocks) {
     KOKKOS_IF_ON_DEVICE((__threadfence(); __syncthreads(); int last = 0; if (team.team_rank() == 0) {
       last = atomicAdd(arrivals, 1) == blocks - 1;
+      if (last) *arrivals = 0;  // for whoever uses the groups next
       __threadfence();
     } return __syncthreads_or(last) != 0;))
     KOKKOS_IF_ON_HOST((return true;))

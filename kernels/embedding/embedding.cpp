@@ -6,39 +6,75 @@
 namespace mylos::kernels {
 namespace {
 
-void expect_operands(const char* op, const Tensor& table, const Tensor& tokens, const Tensor& rows,
-                     const char* rows_name) {
-  expect_float(op, "table", table);
-  expect_shape(op, "table", table, {-1, -1});
-  expect_dense(op, "table", table);
-  expect(op, "tokens", tokens, DType::i32, {-1});
-  expect_float(op, rows_name, rows);
-  expect_shape(op, rows_name, rows, {tokens.extent(0), table.extent(1)});
-  expect_dense(op, rows_name, rows);
-  check(tokens.extent(0) <= (std::int64_t(1) << 30), "{}: {} tokens; at most 2^30 at once", op, tokens.extent(0));
+void expect_table(const char* op, const char* name, const Tensor& table) {
+  expect_float(op, name, table);
+  expect_shape(op, name, table, {-1, -1});
+  expect_dense(op, name, table);
+}
+
+void expect_rows(const char* op, const char* name, const Tensor& rows, std::int64_t tokens, const Tensor& table) {
+  expect_float(op, name, rows);
+  expect_shape(op, name, rows, {tokens, table.extent(1)});
+  expect_dense(op, name, rows);
+}
+
+void check_count(const char* op, std::int64_t tokens) {
+  check(tokens <= (std::int64_t(1) << 30), "{}: {} tokens; at most 2^30 at once", op, tokens);
+}
+
+void expect_groups(const char* op, const Tensor& groups, std::int64_t tokens, std::int64_t vocabulary) {
+  const std::int64_t bytes = embedding_group_bytes(tokens, vocabulary);
+  check(bytes == 0 || (groups && groups.dtype() == DType::u8 && groups.is_dense() && groups.bytes() >= bytes),
+        "{}: groups is {}; {} tokens of {} words need u8[{}]", op, groups.describe(), tokens, vocabulary, bytes);
+  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(groups.data()) % 16 == 0,
+        "{}: groups is not aligned to 16 bytes", op);
 }
 
 }  // namespace
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  expect_operands("embedding_forward", table, tokens, out, "out");
+  const char* const op = "embedding_forward";
+  expect_table(op, "table", table);
+  expect(op, "tokens", tokens, DType::i32, {-1});
+  expect_rows(op, "out", out, tokens.extent(0), table);
+  check_count(op, tokens.extent(0));
   check(out.dtype() == table.dtype(), "embedding_forward: out is {}, expected the table's dtype {}", out.describe(),
         name_of(table.dtype()));
   device::embedding_forward(stream, table, tokens, out);
 }
 
-std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width) {
-  check(tokens >= 0 && vocabulary >= 0 && width >= 0,
-        "embedding_backward_workspace: {} tokens, table [{}, {}]; none may be negative", tokens, vocabulary, width);
-  return device::embedding_backward_workspace(tokens, vocabulary, width);
+std::int64_t embedding_group_bytes(std::int64_t tokens, std::int64_t vocabulary) {
+  check(tokens >= 0 && vocabulary >= 0, "embedding_group_bytes: {} tokens of {} words; neither may be negative", tokens,
+        vocabulary);
+  return device::embedding_group_bytes(tokens, vocabulary);
 }
 
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+void embedding_group(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const Tensor& groups) {
+  const char* const op = "embedding_group";
+  expect(op, "tokens", tokens, DType::i32, {-1});
+  check_count(op, tokens.extent(0));
+  check(vocabulary >= 1 && vocabulary <= INT32_MAX, "{}: a vocabulary of {} words; at least 1 and at most {}", op,
+        vocabulary, INT32_MAX);
+  expect_groups(op, groups, tokens.extent(0), vocabulary);
+  device::embedding_group(stream, tokens, vocabulary, groups);
+}
+
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t width) {
+  check(tokens >= 0 && width >= 0, "embedding_backward_workspace: {} tokens, rows of {}; neither may be negative",
+        tokens, width);
+  return device::embedding_backward_workspace(tokens, width);
+}
+
+void embedding_backward(const Stream& stream, const Tensor& groups, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable) {
-  expect_operands("embedding_backward", dtable, tokens, dout, "dout");
-  expect_workspace("embedding_backward", workspace,
-                   embedding_backward_workspace(tokens.extent(0), dtable.extent(0), dtable.extent(1)));
-  device::embedding_backward(stream, tokens, dout, workspace, dtable);
+  const char* const op = "embedding_backward";
+  expect_table(op, "dtable", dtable);
+  expect_rows(op, "dout", dout, -1, dtable);
+  const std::int64_t tokens = dout.extent(0);
+  check_count(op, tokens);
+  expect_groups(op, groups, tokens, dtable.extent(0));
+  expect_workspace(op, workspace, embedding_backward_workspace(tokens, dtable.extent(1)));
+  device::embedding_backward(stream, groups, dout, workspace, dtable);
 }
 
 }  // namespace mylos::kernels

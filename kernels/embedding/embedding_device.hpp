@@ -9,8 +9,11 @@ namespace mylos::kernels::device {
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
-std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width);
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+std::int64_t embedding_group_bytes(std::int64_t tokens, std::int64_t vocabulary);
+void embedding_group(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const Tensor& groups);
+
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t width);
+void embedding_backward(const Stream& stream, const Tensor& groups, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable);
 
 // On a CPU: order[i] = token << 32 | position, ascending: the positions of each token side by side, in their order.

@@ -66,25 +66,22 @@ std::int64_t sums_on_gpu(std::int64_t tokens, std::int64_t width) {
 }
 
 template <class T, class D>
-void scatter_on_gpu(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
+void scatter_on_gpu(const Stream& stream, const Tensor& groups, const Tensor& dout, const Tensor& workspace,
                     const Tensor& dtable) {
-  const std::int64_t n = tokens.extent(0), vocabulary = dtable.extent(0);
+  const std::int64_t n = dout.extent(0);
   float* const sums = static_cast<float*>(static_cast<void*>(workspace.data()));
-  const TokenGroups groups(sums + sums_on_gpu(n, dtable.extent(1)), n, vocabulary);
-  group_tokens(stream, tokens, vocabulary, groups);
+  const TokenGroups by(groups.data(), n, dtable.extent(0));
   constexpr int W = pack_width<T, D>;
   if (rows_aligned(dout) && rows_aligned(dtable) && dtable.extent(1) % W == 0)
-    add_rows<T, D, W>(exec_of(stream), groups, n, dout, sums, dtable);
+    add_rows<T, D, W>(exec_of(stream), by, n, dout, sums, dtable);
   else
-    add_rows<T, D, 1>(exec_of(stream), groups, n, dout, sums, dtable);
+    add_rows<T, D, 1>(exec_of(stream), by, n, dout, sums, dtable);
 }
 
 template <class T, class D>
-void scatter_on_cpu(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
-                    const Tensor& dtable) {
-  const std::int64_t n = tokens.extent(0), width = dtable.extent(1), tiles = (width + kCpuTile - 1) / kCpuTile;
-  std::uint64_t* order = static_cast<std::uint64_t*>(static_cast<void*>(workspace.data()));
-  sort_tokens(tokens, dtable.extent(0), order);
+void scatter_on_cpu(const Stream& stream, const Tensor& groups, const Tensor& dout, const Tensor& dtable) {
+  const std::int64_t n = dout.extent(0), width = dtable.extent(1), tiles = (width + kCpuTile - 1) / kCpuTile;
+  const std::uint64_t* order = static_cast<const std::uint64_t*>(static_cast<const void*>(groups.data()));
   // Frequent tokens take long: small chunks on demand. Each row is one item's, so the schedule cannot change the sums.
   using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for("mylos::embedding::backward", Policy(exec_of(stream), 0, n * tiles, Kokkos::ChunkSize(16)),
@@ -107,22 +104,37 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
   });
 }
 
-std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width) {
-  if constexpr (kOnGpu) return sums_on_gpu(tokens, width) * std::int64_t(sizeof(float)) + TokenGroups::bytes(tokens);
+std::int64_t embedding_group_bytes(std::int64_t tokens, std::int64_t vocabulary) {
+  if constexpr (kOnGpu) return TokenGroups::bytes(tokens);
   return std::int64_t(sizeof(std::uint64_t)) * (tokens + vocabulary + 1);
 }
 
-void embedding_backward(const Stream& stream, const Tensor& tokens, const Tensor& dout, const Tensor& workspace,
-                        const Tensor& dtable) {
-  if (tokens.extent(0) == 0 || dtable.extent(1) == 0) return;
+void embedding_group([[maybe_unused]] const Stream& stream, const Tensor& tokens, std::int64_t vocabulary,
+                     const Tensor& groups) {
+  const std::int64_t n = tokens.extent(0);
+  if (n == 0) return;
+  if constexpr (kOnGpu) {
+    group_tokens(stream, tokens, vocabulary, TokenGroups(groups.data(), n, vocabulary));
+  } else {
+    sort_tokens(tokens, vocabulary, static_cast<std::uint64_t*>(static_cast<void*>(groups.data())));
+  }
+}
+
+std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t width) {
+  return kOnGpu ? sums_on_gpu(tokens, width) * std::int64_t(sizeof(float)) : 0;
+}
+
+void embedding_backward(const Stream& stream, const Tensor& groups, const Tensor& dout,
+                        [[maybe_unused]] const Tensor& workspace, const Tensor& dtable) {
+  if (dout.extent(0) == 0 || dtable.extent(1) == 0) return;
   with_float_type(dout.dtype(), [&](auto type) {
     with_float_type(dtable.dtype(), [&](auto table_type) {
       using T = decltype(type);
       using D = decltype(table_type);
       if constexpr (kOnGpu) {
-        scatter_on_gpu<T, D>(stream, tokens, dout, workspace, dtable);
+        scatter_on_gpu<T, D>(stream, groups, dout, workspace, dtable);
       } else {
-        scatter_on_cpu<T, D>(stream, tokens, dout, workspace, dtable);
+        scatter_on_cpu<T, D>(stream, groups, dout, dtable);
       }
     });
   });

@@ -215,7 +215,7 @@ struct GroupTokens {
 void group_tokens(const Stream& stream, const Tensor& tokens, std::int64_t vocabulary, const TokenGroups& into) {
   fill_zero(stream, Tensor(into.counts, DType::i32, {4 + into.max_slots * TokenGroups::kTiles}));
   const GroupTokens op{tokens.as<std::int32_t>(), tokens.extent(0), int((vocabulary - 1) >> into.bits) + 1, into};
-  Kokkos::parallel_for("mylos::embedding::backward_group",
+  Kokkos::parallel_for("mylos::embedding::group",
                        GroupTokens::Policy(exec_of(stream), 1 << into.bits, GroupTokens::kWarps, 32)
                            .set_scratch_size(0, Kokkos::PerTeam(int(op.scratch_bytes()) + 16)),
                        op);

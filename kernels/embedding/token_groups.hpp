@@ -28,7 +28,7 @@ struct TokenGroups {
   TokenGroup* groups;      // [T]
   TokenBlock* blocks;      // [T / (kFew + 1)]
   TokenCounts* counts;     // [1]
-  std::int32_t* arrivals;  // [slots, kTiles]: how many of a token's blocks are summed; 0 at first
+  std::int32_t* arrivals;  // [slots, kTiles]: how many of a token's blocks are summed; 0 between calls
   std::int32_t* order;     // [T]
   std::int64_t max_slots;
   int bits;

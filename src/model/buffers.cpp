@@ -121,7 +121,7 @@ void take_temporaries(const Dims& d, const ModelConfig& model, const ExecutionCo
     out.attention_backward = bytes(arena, kernels::attention_workspace(shape, d.dtype, true, options));
     beside_qkv.close();
     phases.next_phase();
-    out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, model.vocab, d.D));
+    out.embedding = bytes(arena, kernels::embedding_backward_workspace(d.T, d.D));
   }
   phases.close();
 }
@@ -160,6 +160,7 @@ Buffers lay_out(const ModelConfig& model, const ExecutionConfig& execution, Aren
     std::int64_t norm = kernels::rms_norm_backward_workspace(T, D);
     if (model.qk_norm) norm = std::max(norm, kernels::rms_norm_backward_workspace(T * H, h));
     out.norm = bytes(arena, norm);
+    out.token_groups = bytes(arena, kernels::embedding_group_bytes(T, model.vocab));
   }
   const char* stream_category = execution.training ? kActivations : kWorkspace;
   take_blocks(d, model, execution, arena, out);

@@ -52,6 +52,7 @@ struct Buffers {
   Tensor rope_table;    // [max_seq_len, h] f32
   Tensor loss;          // [T] f32
   Tensor matmul, norm;  // workspaces of the ops
+  Tensor token_groups;  // of the batch, for the embedding's gradient: alive from the first op to the last
 
   Tensor attention_forward;  // workspace of forward and recomputation
   // Head.

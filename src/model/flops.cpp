@@ -119,6 +119,8 @@ std::vector<OpCost> step_ledger(const ModelConfig& m, const ExecutionConfig& e, 
   const Kept nothing{false, false, false, false, false, false};
   Ledger l(m, e);
   l.repeat(Phase::forward, n);
+  // A token's id and position, and a group if it is the only one of its word.
+  if (e.training) l.add("embedding_group", 0, 24.0 * double(e.batch * e.sequence));
   l.elementwise("embedding", 2.0 * double(D));
   l.repeat(Phase::forward, n * L);
   add_block_forward(l, m, e.fused_swiglu_forward, nothing);

@@ -1,5 +1,7 @@
 #include "model/transformer.hpp"
 
+#include <optional>
+
 #include "base/error.hpp"
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/embedding/embedding.hpp"
@@ -11,10 +13,17 @@
 #include "kernels/rms_norm/rms_norm.hpp"
 #include "kernels/rope/rope.hpp"
 #include "model/block.hpp"
+#include "tensor/async.hpp"
 #include "tensor/region.hpp"
 
 namespace mylos::model {
 namespace {
+
+// What depends on the tokens alone is queued beside the forward pass.
+struct Beside {
+  Stream stream;
+  Event begin, end;
+};
 
 void check_execution(const ModelConfig& model, const ExecutionConfig& e) {
   check(e.batch >= 1, "batch is {}; a micro-batch has at least 1 sequence", e.batch);
@@ -40,6 +49,7 @@ struct Transformer::Impl {
   Tensor weights, gradients;
   Parameters w, g;
   Buffers buffers;
+  mutable std::optional<Beside> beside;  // where a model is trained
 
   Impl(const ModelConfig& model_, const ExecutionConfig& execution_, Arena& arena)
       : model(resolve(model_)), execution(execution_), layout(parameter_layout(model)) {
@@ -57,6 +67,7 @@ struct Transformer::Impl {
           "SwiGLU in the end of a product needs a build with CUDA for Hopper, such a device, bf16 (here {}), and "
           "dim ({}) and ffn ({}) that are multiples of 8; say train.swiglu = \"apart\"",
           name_of(execution.storage), model.dim, model.ffn);
+    if (execution.training) beside.emplace();
     const Stream stream;
     // The gaps between parameters take part in norms and optimizer updates of the whole buffer, so they must be zero.
     fill_zero(stream, weights);
@@ -80,6 +91,17 @@ struct Transformer::Impl {
 
   BlockContext context(const Stream& stream, const Batch& flat) const {
     return {stream, model, execution, buffers, flat};
+  }
+
+  // Into buffers.token_groups, which backward() waits for; inside a recording a branch of the graph.
+  void group_tokens(const Stream& stream, const Batch& flat) const {
+    beside->begin.record(stream);
+    wait_for(beside->stream, beside->begin);
+    {
+      const Region region(beside->stream, "forward", "embedding_group");
+      kernels::embedding_group(beside->stream, flat.tokens, model.vocab, buffers.token_groups);
+    }
+    beside->end.record(beside->stream);
   }
 
   // Leaves the final norm's output in buffers.stream_gradient.
@@ -118,9 +140,10 @@ struct Transformer::Impl {
         block_recompute(c, w.blocks[i], buffers.blocks[i], kept(policy(execution, std::int64_t(i))));
       block_backward(c, w.blocks[i], buffers.blocks[i], accumulate, g.blocks[i]);
     }
+    wait_for(stream, beside->end);
     const Region region(stream, "backward", "embedding");
     if (first && !model.tied_head) fill_zero(stream, g.embedding);
-    kernels::embedding_backward(stream, flat.tokens, dx, buffers.embedding, g.embedding);
+    kernels::embedding_backward(stream, buffers.token_groups, dx, buffers.embedding, g.embedding);
   }
 
   void sum_loss(const Stream& stream, const Tensor& row_loss) const {
@@ -157,6 +180,7 @@ void Transformer::forward_backward(const Stream& stream, const Batch& batch, con
   check(impl_->execution.training,
         "forward_backward() on a model that was laid out without training; set execution.training");
   const Batch flat = impl_->flatten(batch, true);
+  impl_->group_tokens(stream, flat);
   impl_->forward(stream, flat);
   impl_->backward(stream, flat, grad_scale, first);
   impl_->sum_loss(stream, row_loss);

@@ -51,7 +51,7 @@ struct Listener {
 // Operands of all ops, T x D and small.
 struct Operands {
   Stream stream;
-  DeviceTensor x, y, z, wide, weight, rstd, tokens, table, angles, work, f64, two, p, low, flat, sums, ints;
+  DeviceTensor x, y, z, wide, weight, rstd, tokens, table, angles, work, groups, f64, two, p, low, flat, sums, ints;
 
   explicit Operands(DType dtype) {
     x = to_device(stream, random_normal({6, 16}, test_seed()), dtype);
@@ -64,6 +64,7 @@ struct Operands {
     table = to_device(stream, random_normal({9, 16}, test_seed() + 6), dtype);
     angles = empty_device({9, 8}, DType::f32);
     work = empty_device({std::int64_t(1) << 20}, DType::u8);
+    groups = empty_device({k::embedding_group_bytes(6, 9)}, DType::u8);
     f64 = empty_device({1}, DType::f64);
     two = empty_device({2}, DType::f32);
     p = empty_device({96}, DType::bf16);
@@ -84,9 +85,10 @@ const std::vector<Op>& each_op() {
       {"random_normal", [](const Operands& o) { k::random_normal(o.stream, 1, 0, 1.0f, o.z.tensor); }},
       {"embedding_forward",
        [](const Operands& o) { k::embedding_forward(o.stream, o.table.tensor, o.tokens.tensor, o.z.tensor); }},
-      {"embedding_backward",
+      {"embedding_backward",  // on a CPU the grouping has no kernel
        [](const Operands& o) {
-         k::embedding_backward(o.stream, o.tokens.tensor, o.x.tensor, o.work.tensor, o.table.tensor);
+         k::embedding_group(o.stream, o.tokens.tensor, 9, o.groups.tensor);
+         k::embedding_backward(o.stream, o.groups.tensor, o.x.tensor, o.work.tensor, o.table.tensor);
        }},
       {"rms_norm_forward",
        [](const Operands& o) {
