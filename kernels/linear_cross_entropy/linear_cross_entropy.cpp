@@ -26,6 +26,8 @@ struct Head {
   Tensor x, w, labels, loss, logits, claims, workspace;
   std::int64_t tokens, vocabulary, chunk;
 
+  // Before the first chunk: the workspace holds whatever others left there. Every pass leaves 0 for the next chunk's.
+  void clear_claims() const { fill_zero(stream, claims); }
   // The logits of tokens [begin, end), and what the softmax pass needs of them.
   Tensor product(std::int64_t begin, std::int64_t end) const {
     const Tensor part = logits.slice(0, 0, end - begin).slice(1, 0, vocabulary);
@@ -94,6 +96,7 @@ std::int64_t linear_cross_entropy_workspace(std::int64_t chunk, std::int64_t voc
 void linear_cross_entropy_forward(const Stream& stream, const Tensor& x, const Tensor& w, const Tensor& labels,
                                   std::int64_t chunk, const Tensor& workspace, const Tensor& loss) {
   const Head head = checked(stream, x, w, labels, chunk, workspace, loss);
+  head.clear_claims();
   for (std::int64_t begin = 0; begin < head.tokens; begin += head.chunk) {
     const Tensor logits = head.product(begin, std::min(begin + head.chunk, head.tokens));
     detail::softmax_loss(stream, head.rows(logits, begin));
@@ -107,6 +110,7 @@ void linear_cross_entropy_backward(const Stream& stream, const Tensor& x, const 
   expect(kOp, "grad_scale", grad_scale, DType::f32, {1});
   expect(kOp, "dx", dx, x.dtype(), {head.tokens, x.extent(1)});
   expect_shape(kOp, "dw", dw, {head.vocabulary, x.extent(1)});
+  head.clear_claims();
   for (std::int64_t begin = 0; begin < head.tokens; begin += head.chunk) {
     const std::int64_t end = std::min(begin + head.chunk, head.tokens);
     const Tensor dlogits = head.product(begin, end);

@@ -1,5 +1,5 @@
 // The pass over the logits of one chunk of tokens, between the products of linear_cross_entropy. Not for use outside
-// this folder, but for its benchmark.
+// this folder, but for its benchmarks and its test.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,9 @@ struct LossRows {
   std::int64_t tokens, vocabulary, stride;
   const std::int32_t* labels;  // [tokens]
   float* loss;                 // [tokens]
-  std::int32_t* claims;        // a word to count rows in, which GPU teams take as they get done with others
+  // A word to count rows in, which GPU teams take as they get done with others: 0 before a call and again after it, so
+  // calls that follow each other on a stream can share one.
+  std::int32_t* claims;
 };
 
 bool loss_on_gpu();

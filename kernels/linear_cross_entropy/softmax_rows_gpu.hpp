@@ -2,8 +2,9 @@
 // scratch memory. It is read from memory once, and memory must never wait for arithmetic. So a team keeps the first part of
 // its row in registers and parks the rest in scratch memory, a ring whose other slots have the loads of its next rows under
 // way: whatever leaves the ring makes room for the next load. While the gradient of one row is written, the next row's sum
-// is taken; only its end, one barrier, is left to wait for. Multiprocessors are not equally near to memory, so rows are not
-// given out beforehand: when a team begins one, it takes the next but two of those left. A row has the same bits in any team.
+// is taken, batch by batch; only its end, one barrier, is left to wait for. Multiprocessors are not equally near to memory, so
+// rows are not given out beforehand: when a team begins one, it takes the next but one of those left. A row has the same bits in any
+// team. The word that counts them is 0 again at the end: how often teams will take from it is known when the launch begins.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,7 @@ struct RowShape {
   static constexpr int kThreads = threads, kTeams = teams, kBatch = batch, kHeld = held, kParked = parked, kRing = ring;
   static constexpr int kBatches = kHeld + kParked, kBatchBytes = kBatch * kThreads * 16;
   static constexpr std::int64_t kRowBytes = std::int64_t(kBatches) * kBatchBytes;
-  static_assert(kThreads % 32 == 0 && kThreads <= 1024 && kParked < kRing && kRing <= 2 * kBatches);
+  static_assert(kThreads % 32 == 0 && kThreads <= 1024 && kParked < kRing && kRing <= kBatches);
 };
 
 template <class T, bool with_gradient, class Shape>
@@ -90,20 +91,20 @@ struct StreamedRows {
     const int rank = team.team_rank() * 32 + lane();
     Scratch s = scratch_of(team, rank);
     const std::uint32_t teams = std::uint32_t(team.league_size()), first = std::uint32_t(team.league_rank());
-    Row next = row_at(first, rank), later = row_at(first + teams, rank), last = row_at(first + 2 * teams, rank);
+    Row next = row_at(first, rank), later = row_at(first + teams, rank);
     // The first places belong to the parked batches of a row before the first.
     s.oldest = place(s, kParked);
-    each<kRing - kParked>([&](auto j) { refill<decltype(j)::value - kRing>(s, next, later, later); });
+    each<kRing - kParked>([&](auto j) { refill<decltype(j)::value - kRing>(s, next, later); });
 
     Piece held[with_gradient ? kHeld : 1][kBatch];
     Summed now{.row = {next.first, kNone, next.index}};
     for (;;) {
       const bool more = next.index < rows.tokens;
       // The answer is not waited for before the row's end.
-      std::uint32_t claimed = last.index + teams;
-      if (rank == 0 && last.index < rows.tokens)
-        claimed = 3 * teams + std::uint32_t(Kokkos::atomic_fetch_add(rows.claims, 1));
+      std::uint32_t claimed = later.index + teams;
+      if (rank == 0 && later.index < rows.tokens) claimed = 2 * teams + claim(teams);
       const std::int32_t label = more ? rows.labels[next.index] : -1;
+      RunningSum sum;
       each<kParked>([&](auto j) {
         constexpr int b = kHeld + decltype(j)::value;
         if (reaches<b>(now.row, rank)) {
@@ -111,7 +112,8 @@ struct StreamedRows {
           read(s, s.oldest, words);
           write<b>(now, words);
         }
-        refill<b - Shape::kBatches>(s, next, later, last);
+        refill<b - Shape::kBatches>(s, next, later);
+        add_parked<decltype(j)::value>(s, next, rank, sum);
       });
       // Loaded long before they are used.
       const bool mine = owner(label) == rank;
@@ -119,30 +121,26 @@ struct StreamedRows {
       const std::int64_t tail_at = whole_packs() * kSize + rank;
       const float tail = more && tail_at < rows.vocabulary ? element(next, rank, tail_at) : -FLT_MAX;
 
-      RunningSum sum;
       each<kHeld>([&](auto j) {
         constexpr int b = decltype(j)::value;
         Piece(&words)[kBatch] = held[with_gradient ? b : 0];
         if constexpr (with_gradient)
           if (reaches<b>(now.row, rank)) write<b>(now, words);
-        wait_for_groups<kRing - 1>();
-        if (reaches<b>(next, rank)) {
-          read(s, s.oldest, words);
-          sum.add(words);
+        if constexpr (with_gradient) {  // it has been added kParked batches ago
+          if (reaches<b>(next, rank)) read(s, s.oldest, words);
+          refill<b>(s, next, later);
+          add_parked<kParked + b>(s, next, rank, sum);
+        } else {
+          wait_for_groups<kRing - 1>();
+          if (reaches<b>(next, rank)) {
+            read(s, s.oldest, words);
+            sum.add(words);
+          }
+          refill<b>(s, next, later);
         }
-        refill<b>(s, next, later, last);
       });
       if constexpr (with_gradient) write_rest(now, rank);
       if (!more) return;
-      each<kParked>([&](auto j) {
-        constexpr int b = kHeld + decltype(j)::value;
-        wait_for_groups<kRing - 1 - decltype(j)::value>();
-        if (reaches<b>(next, rank)) {
-          Piece words[kBatch];
-          read(s, place(s, decltype(j)::value), words);
-          sum.add(words);
-        }
-      });
       for (int p = Shape::kBatches * kBatch * kThreads; p < next.packs; p += kThreads) {
         const Piece words[1] = {load_words<kSize>(next.first + std::int64_t(p) * kSize)};
         sum.add(words);
@@ -151,8 +149,7 @@ struct StreamedRows {
       add_team(team, s, sum, claimed);
       now = summed(next, label, mine, wanted, tail, sum);
       next = later;
-      later = last;
-      last = row_at(claimed, rank);
+      later = row_at(claimed, rank);
     }
   }
 
@@ -165,6 +162,14 @@ struct StreamedRows {
     Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
     RunningSum* const sums = reinterpret_cast<RunningSum*>(slots + kRing * kBatch * kThreads);
     return {slots + rank, sums, sums + kWarps + 1, 0};
+  }
+
+  // Each row beyond the two that every team begins with is taken once, and each team that had two once finds none left: tokens - teams
+  // times in all. The last of them leaves 0.
+  KOKKOS_FUNCTION std::uint32_t claim([[maybe_unused]] std::uint32_t teams) const {
+    KOKKOS_IF_ON_DEVICE(
+        (return atomicInc(reinterpret_cast<unsigned int*>(rows.claims), std::uint32_t(rows.tokens) - teams - 1);))
+    KOKKOS_IF_ON_HOST((return 0;))
   }
 
   KOKKOS_FUNCTION std::int64_t whole_packs() const { return rows.vocabulary / kSize; }
@@ -204,10 +209,10 @@ struct StreamedRows {
   // Every batch is a group of copies, also one beyond a row's end, so that those under way can be counted; places beyond
   // it get -inf.
   template <int b>
-  static KOKKOS_FUNCTION void refill(Scratch& s, const Row& next, const Row& later, const Row& last) {
+  static KOKKOS_FUNCTION void refill(Scratch& s, const Row& next, const Row& later) {
     constexpr int kComing = b + kRing, kOf = kComing % Shape::kBatches;
-    static_assert(kComing >= 0 && kComing < 3 * Shape::kBatches);
-    const Row& row = kComing < Shape::kBatches ? next : kComing < 2 * Shape::kBatches ? later : last;
+    static_assert(kComing >= 0 && kComing < 2 * Shape::kBatches);
+    const Row& row = kComing < Shape::kBatches ? next : later;
     for_whole_batch<kOf>(row, [&](auto g, bool inside) {
       constexpr int kSlot = decltype(g)::value * kThreads;
       if (inside)
@@ -221,6 +226,15 @@ struct StreamedRows {
   static KOKKOS_FUNCTION void read(const Scratch& s, int at, Piece (&words)[kBatch]) {
     for (int g = 0; g < kBatch; ++g)
       words[g] = load_words<kSize>(reinterpret_cast<const T*>(s.slots + at + g * kThreads));
+  }
+  // Batch b of `next`, which lies behind kParked - 1 others.
+  template <int b>
+  static KOKKOS_FUNCTION void add_parked(const Scratch& s, const Row& next, int rank, RunningSum& sum) {
+    wait_for_groups<kRing - kParked>();
+    if (!reaches<b>(next, rank)) return;
+    Piece words[kBatch];
+    read(s, place(s, kParked - 1), words);
+    sum.add(words);
   }
   static KOKKOS_FUNCTION Piece nothing() {
     constexpr std::uint32_t kWord = sizeof(T) == 2 ? 0xff80ff80u : 0xff800000u;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "kernels/linear_cross_entropy/softmax_loss.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::kernels {
@@ -230,6 +231,62 @@ TEST_P(LinearCrossEntropy, LongRowsAreReadOnceAndRight) {
     EXPECT_EQ(run_forward(queue, p, tokens).v, got.loss.v) << vocabulary;
     const Result again = run(queue, p, {.chunk = tokens, .grad_scale = 0.25f});
     EXPECT_EQ(again.dx.v, got.dx.v) << vocabulary;
+  }
+}
+
+// Whatever is left in it, by others or by this op.
+TEST_P(LinearCrossEntropy, TheWorkspaceNeedsNoCare) {
+  const Problem p(1500, 8, 257, GetParam(), seed + 740);
+  const HostTensor want = run_forward(queue, p, 1500);
+  const std::int64_t chunk = 700, bytes = linear_cross_entropy_workspace(chunk, 257, p.dtype);
+  const DeviceTensor x = to_device(queue, p.x, p.dtype), w = to_device(queue, p.w, p.dtype),
+                     labels = test::to_device(queue, p.labels, {1500});
+  const DeviceTensor loss = test::empty_device({1500}, DType::f32), workspace = test::empty_device({bytes}, DType::u8);
+  const std::vector<std::uint8_t> ones(std::size_t(bytes), 0xff);
+  upload(queue, ones.data(), bytes, workspace.tensor);
+  for (int i = 0; i < 2; ++i) {
+    linear_cross_entropy_forward(queue, x.tensor, w.tensor, labels.tensor, chunk, workspace.tensor, loss.tensor);
+    const HostTensor got = test::to_host(queue, loss.tensor);
+    EXPECT_TRUE(test::close(got, want, loss_tolerance(p.dtype)));
+    fill_zero(queue, loss.tensor);
+  }
+}
+
+// Numbers of rows below and above those that teams of a GPU begin with; all passes count in one word.
+TEST_P(LinearCrossEntropy, ThePassLeavesItsCounterAtZero) {
+  constexpr std::int64_t kMost = 1100;
+  for (const std::int64_t vocabulary : {64, 40000}) {
+    if (vocabulary > 64 && !detail::loss_on_gpu()) continue;  // only a GPU has other teams for longer rows
+    const HostTensor z = test::random_normal({kMost, vocabulary}, seed + 745).rounded(GetParam());
+    const Labels drawn = test::random_ints(kMost, -1, std::int32_t(vocabulary), seed + 746);
+    const DeviceTensor labels = test::to_device(queue, drawn, {kMost}), one = test::empty_device({1}, DType::f32),
+                       claims = test::empty_device({1}, DType::i32), loss = test::empty_device({kMost}, DType::f32);
+    const float scale = 1;
+    upload(queue, &scale, sizeof scale, one.tensor);
+    fill_zero(queue, claims.tensor);
+    HostTensor all = test::zeros({kMost});  // losses
+    for (const std::int64_t tokens : {kMost, std::int64_t(1), std::int64_t(132), std::int64_t(133), std::int64_t(263),
+                                      std::int64_t(300), std::int64_t(397), std::int64_t(600), std::int64_t(793)})
+      for (const bool with_gradient : {false, true}) {
+        const DeviceTensor logits = to_device(queue, z, GetParam());
+        const detail::LossRows rows{logits.tensor.data(),
+                                    GetParam(),
+                                    tokens,
+                                    vocabulary,
+                                    vocabulary,
+                                    labels.tensor.as<std::int32_t>(),
+                                    loss.tensor.as<float>(),
+                                    claims.tensor.as<std::int32_t>()};
+        fill_zero(queue, loss.tensor);
+        with_gradient ? detail::softmax_loss_gradient(queue, rows, one.tensor.as<float>())
+                      : detail::softmax_loss(queue, rows);
+        std::int32_t left = -1;
+        download(queue, claims.tensor, &left, sizeof left);
+        ASSERT_EQ(left, 0) << tokens << " x " << vocabulary;
+        const HostTensor got = test::to_host(queue, loss.tensor);
+        if (tokens == kMost && !with_gradient) all = got;
+        for (std::int64_t t = 0; t < kMost; ++t) ASSERT_EQ(got[t], t < tokens ? all[t] : 0.0) << t << " of " << tokens;
+      }
   }
 }
 

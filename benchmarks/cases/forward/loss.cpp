@@ -12,7 +12,7 @@ Set pass(Pool& p, const Preset& s, DType dtype, bool with_gradient) {
   const std::int64_t V = s.vocabulary, n = s.chunk;
   const std::vector<std::int32_t> drawn = draw(n, V, Words::zipf);
   const Tensor logits = p.take(dtype, {n, V}), loss = p.take(DType::f32, {n}), labels = p.integers(drawn),
-               claims = p.take(DType::i32, {1}), one = p.filled(DType::f32, {1}, 1);
+               claims = p.filled(DType::i32, {1}, 0), one = p.filled(DType::f32, {1}, 1);
   const k::LossRows rows{
       logits.data(), dtype, n, V, V, labels.as<std::int32_t>(), loss.as<float>(), claims.as<std::int32_t>()};
   const Call call = [=, &p] {
