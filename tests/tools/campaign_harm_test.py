@@ -145,6 +145,23 @@ class Harm(unittest.TestCase):
         bundle.unlink()
         self.assertEqual(self.states()["fine"], ("open", "it left no bundle"))
 
+    def test_what_a_row_finished_before_its_limit_is_kept_and_said_to_be_cut_short(self):
+        self.assertEqual(self.run_it()[0], 0)
+        record = next(self.out.glob("*.rows.json"))
+        whole = outcomes.read(record)
+        for reason, kept, said in (("exit status 1: a result is wrong", 0, "| failed |"), (f"{outcomes.OUT_OF_TIME} 3 s; its last words: step 4", 1, "| cut short |")):
+            outcomes.write(record, [o | {"status": "failed", "reason": reason} for o in whole])
+            status, text, errors = campaign("keep", self.mine, "--out", self.out)
+            self.assertEqual((status, len(list((self.mine / "results").glob("fine.*.h5")))), (1 - kept, kept), text + errors)
+            status, text, errors = campaign("report", self.mine)
+            self.assertEqual(status, 0, text + errors)
+            self.assertIn(said, (self.mine / "README.md").read_text())
+        # A later call that ends well has the last word.
+        outcomes.write(record, whole)
+        self.assertEqual(campaign("keep", self.mine, "--out", self.out)[0], 0)
+        self.assertEqual(campaign("report", self.mine)[0], 0)
+        self.assertNotIn("| cut short |", (self.mine / "README.md").read_text())
+
     def test_too_many_rows_are_refused_at_once(self):
         sweep = "[row.sweep]\n'train.batch' = [" + ", ".join(map(str, range(100))) + "]\n"
         for text, why in ((ROWS + "repeats = 1000\n" + sweep, "100 combinations and 1000 repeats are 100000 rows; an entry has at most 1000: leave an axis out"),

@@ -1,4 +1,5 @@
-"""`campaign keep`: bundles of rows that ended well, and what became of all rows, from a folder of results into the campaign's own.
+"""`campaign keep`: bundles of rows that ended well or were cut short, and what became of all rows, from a folder of results into the
+campaign's own.
 
 What was measured on another machine is kept so as well. Weights, logs, tokens and commands stay behind; a bundle above 16 MiB, or one that is
 damaged or unfinished, does, too. A record that is no record of rows is refused before anything is copied.
@@ -46,10 +47,11 @@ def keep(campaign, folder):
         rows = [o for o in rows if last.get(o["row"], o["call"]) == o["call"]]
         if not rows:
             continue
-        for path in (p for o in rows if o["status"] == "ok" for p in bundles.of_row(folder, o["row"], o["call"])):
+        whole = [o for o in rows if o["status"] == "ok" or outcomes.was_cut_short(o)]
+        for o, path in ((o, p) for o in whole for p in bundles.of_row(folder, o["row"], o["call"])):
             if why := _unfit(path):
                 say(f"not kept: {path.name}: {why}", sys.stderr)
-                left += 1
+                left += o["status"] == "ok"
                 continue
             _copy(path, campaign.kept / path.name)
             copied += 1

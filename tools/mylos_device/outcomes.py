@@ -21,8 +21,16 @@ MOST_BYTES = 64 << 20
 SHOWN = 60
 
 
+OUT_OF_TIME = "took longer than"  # how the reason of a row begins that was ended at its limit
+
+
 class OutcomesError(PlanError):
     pass
+
+
+def was_cut_short(outcome):
+    """Ended at its limit: what it had finished by then stands in its bundles, which are whole, or else they are not taken."""
+    return outcome["status"] == "failed" and outcome.get("reason", "").startswith(OUT_OF_TIME)
 
 
 def _wrong(outcome):

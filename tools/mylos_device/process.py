@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .outcomes import OUT_OF_TIME
 from .progress import plain
 
 PR_SET_PDEATHSIG = 1  # sys/prctl.h
@@ -60,5 +61,5 @@ def run(command, environment, log, limit, interrupts, wait, lock):
             lock.note(program=process.pid)
             code = wait(process, log, limit)
     except subprocess.TimeoutExpired:
-        return "failed", f"took longer than {limit:.0f} s; its last words: {last_words(log)}"
+        return "failed", f"{OUT_OF_TIME} {limit:.0f} s; its last words: {last_words(log)}"
     return ("ok", "") if code == 0 else ("failed", f"exit status {code}: {last_words(log)}")

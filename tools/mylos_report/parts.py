@@ -7,7 +7,7 @@ MFU of a run whose attention stays inside documents is left out: it counts whole
 import math
 import re
 
-from mylos_device.outcomes import alike
+from mylos_device.outcomes import alike, was_cut_short
 
 from .campaign import model_text, recompute_text, state_text, system_text
 from .markdown import clean, table
@@ -197,9 +197,8 @@ def _rules(results):
 
 
 def outcomes(results):
-    """Rows that left nothing in any call, with their reasons."""
-    measured = {o["row"] for o in results.outcomes if o["status"] == "ok"}
-    bad = [o for o in results.outcomes if o["row"] not in measured]
+    """Rows that ended well in no call, with their reasons. Of one that was cut short, what it had finished stands among the results."""
+    bad = [o | ({"status": "cut short"} if was_cut_short(o) and results.left_by(o) else {}) for o in results.outcomes if o["row"] not in results.measured]
     if not bad:
         return "None of those that ran." if results.outcomes else "No record of rows is kept beside these bundles."
     return table_of(["row", "", "reason"], [[names, o["status"], clean(o.get("reason", ""), 400)] for names, o in alike(bad)])

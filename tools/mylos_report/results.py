@@ -11,7 +11,7 @@
 import pathlib
 
 from mylos_device import outcomes
-from mylos_device.bundles import KEPT_BYTES
+from mylos_device.bundles import KEPT_BYTES, of_row
 
 from . import recompute, rows
 from .bundle import ODD, Bundle, BundleError
@@ -29,6 +29,11 @@ class Results:
 
     def paths(self):
         return [path for path in sorted(self.place.glob("*.h5")) if not path.name.endswith(".weights.h5")]
+
+    def left_by(self, outcome):
+        """Bundles of a row in a call that can be used."""
+        unusable = "\n".join([*self.problems, *(note for note in self.notes if " is not complete " in note)])
+        return [path for path in of_row(self.place, outcome["row"], outcome["call"]) if str(path) not in unusable]
 
     def bundles(self, kind):
         return [bundle for bundle in self._others if bundle.attribute("/", "kind") == kind]
@@ -58,7 +63,7 @@ class Results:
                 self.notes.append(what)
 
     def _outcomes(self):
-        latest, self._failed = {}, set()
+        latest, self._failed, self.measured = {}, set(), set()  # measured: rows that ended well in any call
         for path in sorted(self.place.glob("*.rows.json")):
             try:
                 found = outcomes.read(path)
@@ -66,7 +71,9 @@ class Results:
                 self.problems.append(str(error))
                 continue
             for outcome in found:
-                if outcome["status"] != "ok":
+                if outcome["status"] == "ok":
+                    self.measured.add(outcome["row"])
+                else:
                     self._failed.add((outcome["row"], outcome["call"]))
                 if outcome["status"] != "skipped" or outcome["row"] not in latest:
                     latest[outcome["row"]] = outcome
