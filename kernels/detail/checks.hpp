@@ -18,12 +18,14 @@ inline void expect_same_shape(const char* op, const char* name, const Tensor& t,
   check(ok, "{}: {} is {}, expected the shape of {}", op, name, t.describe(), like.describe());
 }
 
-inline void expect_workspace(const char* op, const Tensor& workspace, std::int64_t bytes) {
+// Bytes of an op's own: a workspace, or what one op leaves for another.
+inline void expect_workspace(const char* op, const Tensor& workspace, std::int64_t bytes,
+                             const char* name = "workspace") {
   check(
       bytes == 0 || (workspace && workspace.dtype() == DType::u8 && workspace.is_dense() && workspace.bytes() >= bytes),
-      "{}: workspace is {}; it needs u8[{}]", op, workspace.describe(), bytes);
-  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(workspace.data()) % 16 == 0,
-        "{}: workspace is not aligned to 16 bytes", op);
+      "{}: {} is {}; it needs u8[{}]", op, name, workspace.describe(), bytes);
+  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(workspace.data()) % 16 == 0, "{}: {} is not aligned to 16 bytes",
+        op, name);
 }
 
 }  // namespace mylos::kernels

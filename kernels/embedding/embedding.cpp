@@ -22,14 +22,6 @@ void check_count(const char* op, std::int64_t tokens) {
   check(tokens <= (std::int64_t(1) << 30), "{}: {} tokens; at most 2^30 at once", op, tokens);
 }
 
-void expect_groups(const char* op, const Tensor& groups, std::int64_t tokens, std::int64_t vocabulary) {
-  const std::int64_t bytes = embedding_group_bytes(tokens, vocabulary);
-  check(bytes == 0 || (groups && groups.dtype() == DType::u8 && groups.is_dense() && groups.bytes() >= bytes),
-        "{}: groups is {}; {} tokens of {} words need u8[{}]", op, groups.describe(), tokens, vocabulary, bytes);
-  check(bytes == 0 || reinterpret_cast<std::uintptr_t>(groups.data()) % 16 == 0,
-        "{}: groups is not aligned to 16 bytes", op);
-}
-
 }  // namespace
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
@@ -55,7 +47,7 @@ void embedding_group(const Stream& stream, const Tensor& tokens, std::int64_t vo
   check_count(op, tokens.extent(0));
   check(vocabulary >= 1 && vocabulary <= INT32_MAX, "{}: a vocabulary of {} words; at least 1 and at most {}", op,
         vocabulary, INT32_MAX);
-  expect_groups(op, groups, tokens.extent(0), vocabulary);
+  expect_workspace(op, groups, embedding_group_bytes(tokens.extent(0), vocabulary), "groups");
   device::embedding_group(stream, tokens, vocabulary, groups);
 }
 
@@ -72,7 +64,7 @@ void embedding_backward(const Stream& stream, const Tensor& groups, const Tensor
   expect_rows(op, "dout", dout, -1, dtable);
   const std::int64_t tokens = dout.extent(0);
   check_count(op, tokens);
-  expect_groups(op, groups, tokens, dtable.extent(0));
+  expect_workspace(op, groups, embedding_group_bytes(tokens, dtable.extent(0)), "groups");
   expect_workspace(op, workspace, embedding_backward_workspace(tokens, dtable.extent(1)));
   device::embedding_backward(stream, groups, dout, workspace, dtable);
 }
