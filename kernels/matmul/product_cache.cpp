@@ -2,6 +2,9 @@
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "kernels/matmul/tuning.hpp"
@@ -107,6 +110,21 @@ class Object {
   std::size_t asked_ = 0;
 };
 
+// Refuses an object with a key twice, of which the parser would keep one.
+struct OneOfEachKey {
+  std::string file;
+  std::vector<std::set<std::string>> open = {};  // keys of the objects that are not at their end
+
+  bool operator()(int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key)
+      check(open.back().insert(parsed.get<std::string>()).second, "{}: the key {} stands twice in one object", file,
+            parsed.dump(-1, ' ', true, Json::error_handler_t::replace));
+    return true;
+  }
+};
+
 ProductShape shape_from(Object o) {
   ProductShape s;
   s.m = o.integer("m", 1, kMostElements);
@@ -157,7 +175,7 @@ std::string hex_of(const AlgorithmBytes& bytes) {
 ProductCache ProductCache::parse(std::string_view json, const std::string& name) {
   check(std::int64_t(json.size()) <= kMaxBytes, "{}: {} bytes; a cache of products has at most {}", name, json.size(),
         kMaxBytes);
-  const Json whole = Json::parse(json, nullptr, false);
+  const Json whole = Json::parse(json, OneOfEachKey{name}, false);
   check(!whole.is_discarded(), "{}: not JSON; delete it and run 'mylos tune' again", name);
   Object top(whole, name, "");
   const std::string format = top.text("format");

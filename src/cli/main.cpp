@@ -3,6 +3,9 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
@@ -41,6 +44,21 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   return overrides;
 }
 
+// Where a name stands that is no command; CLI11 would only say that one is missing. Empty: nowhere.
+std::string unknown_command(const CLI::App& app, std::span<const std::string> arguments, const std::string& of = "") {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || arguments.empty() || arguments[0].starts_with('-')) return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands) {
+    if (command->check_name(arguments[0]))
+      return unknown_command(*command, arguments.subspan(1), of + arguments[0] + " ");
+    names.push_back(command->get_name());
+  }
+  const std::string near = nearest_name(arguments[0], names);
+  return "unknown command '" + of + arguments[0] + "'" +
+         (near.empty() ? "; the commands are " + of + join(names, ", " + of) : "; did you mean '" + of + near + "'?");
+}
+
 int run(int argc, char** argv) {
   CLI::App app("mylos pretrains Llama-class language models and keeps every measurement.", "mylos");
   app.require_subcommand(1);
@@ -52,16 +70,7 @@ int run(int argc, char** argv) {
 
   try {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-    // CLI11 would only say that a command is missing.
-    if (!arguments.empty() && !arguments[0].starts_with('-') &&
-        app.get_subcommands([&](CLI::App* s) { return s->check_name(arguments[0]); }).empty()) {
-      std::vector<std::string> names;
-      for (const CLI::App* s : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(s->get_name());
-      const std::string near = nearest_name(arguments[0], names);
-      return report("unknown command '" + arguments[0] + "'" +
-                        (near.empty() ? "; the commands are " + join(names, ", ") : "; did you mean '" + near + "'?"),
-                    cli::kUsage);
-    }
+    if (const std::string wrong = unknown_command(app, arguments); !wrong.empty()) return report(wrong, cli::kUsage);
     const bool takes_overrides =
         !arguments.empty() &&
         (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "profile" || arguments[0] == "tune" ||

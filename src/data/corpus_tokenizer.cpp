@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/usage.hpp"
 #include "data/file.hpp"
 #include "data/python_tool.hpp"
 #include "data/tokenizer.hpp"
@@ -19,9 +20,9 @@ std::int64_t vocab_to_train(const std::string& name) {
   const std::string_view size = std::string_view(name).substr(kTrain.size());
   std::int64_t vocab = 0;
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), vocab);
-  check(error == std::errc() && end == size.data() + size.size() && vocab >= kByteVocab && vocab <= 1 << 20,
-        "tokenizer '{}': the vocabulary to train is from {} (all bytes and the end token) to {}", name, kByteVocab,
-        1 << 20);
+  if (error != std::errc() || end != size.data() + size.size() || vocab < kByteVocab || vocab > 1 << 20)
+    usage_error("tokenizer '{}': the vocabulary to train is from {} (all bytes and the end token) to {}", name,
+                kByteVocab, 1 << 20);
   return vocab;
 }
 

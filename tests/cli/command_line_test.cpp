@@ -117,6 +117,9 @@ TEST_F(CommandLine, UsageErrors) {
   expect_error({"train", "a.toml", "b.toml"}, 2, "b.toml");
   expect_error({"train", "a.toml", "--train.steps", "3"}, 2, "write --train.steps=VALUE");
   expect_error({"data"}, 2, "subcommand");
+  expect_error({"data", "inspct"}, 2, "did you mean 'data inspect'?");
+  expect_error({"data", "qqqqqqqqqqqqq"}, 2, "the commands are data inspect");
+  expect_error({"tokenize", write("a.txt", "words"), "--out", file("b"), "--tokenizer", "train:abc"}, 2, "'train:abc'");
   expect_error({"generate"}, 2, "--weights");
   expect_error({"generate", "--weights", "x", "--tokens", "many"}, 2, "many");
   expect_error({"config", "--markdown", "--keys"}, 2, "--keys");

@@ -143,6 +143,13 @@ TEST(ProductCache, ABadFileIsAnErrorThatNamesFileAndKey) {
   expect("\"time_us\": 90.0", "\"time_us\": -1", "products[0].time_us is -1");
   expect("\"time_us\": 90.0", "\"time_us\": 1e300", "products[0].time_us is 1e+300");
   expect("\"time_us\": 90.0", "\"time_us\": null", "products[0].time_us is not a number");
+  // A key twice, at the top and further down.
+  const std::string twice = "stands twice in one object";
+  EXPECT_NE(refusal("{\"version\": 2, " + good.substr(good.find('{') + 1)).find(twice), std::string::npos);
+  const std::size_t shape = good.find("\"shape\"");
+  EXPECT_NE(
+      refusal(good.substr(0, shape) + "\"device\": \"other\", " + good.substr(shape)).find("key \"device\" stands"),
+      std::string::npos);
   // The same product twice.
   const std::size_t begin = good.find("\"products\": [") + 13, end = good.rfind("]");
   const std::string entry = good.substr(begin, end - begin);

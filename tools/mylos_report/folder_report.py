@@ -48,7 +48,7 @@ def check(folder, results, texts, figures):
     """A line for each thing that disagrees."""
     results.verify()
     found = list(results.problems)
-    found += [f"'{folder.name}/{f.file}' was drawn of other data" for f in figures if not f.is_current(folder)]
+    found += filter(None, (figure.disagreement(folder) for figure in figures))
     text = readme.text_of(folder / README)
     found += [f"'{folder.name}/{README}' has no place for the part '{part}'" for part in absent(text, texts)]
     found += [f"'{folder.name}/{README}', {line}" for line in readme.differences(text, texts)]
@@ -82,7 +82,7 @@ def check_elsewhere(path, results, text, figures):
     """A line for each thing that disagrees."""
     results.verify(most=math.inf)
     found = list(results.problems)
-    found += [f"'{results.place / f.file}' was drawn of other data" for f in figures if not f.is_current(results.place)]
+    found += filter(None, (figure.disagreement(results.place) for figure in figures))
     is_ = readme.text_of(path).splitlines() if path.is_file() else []
     lines = enumerate(itertools.zip_longest(is_, text.splitlines(), fillvalue="(nothing)"), 1)
     differing = next(((number, a, b) for number, (a, b) in lines if a != b), None)

@@ -30,6 +30,11 @@ class Figure:
     def is_current(self, folder):
         return comment_of(pathlib.Path(folder) / self.file) == self.note
 
+    def disagreement(self, folder):
+        """What is wrong with the file; empty: nothing."""
+        path = pathlib.Path(folder) / self.file
+        return "" if self.is_current(folder) else f"'{path}' was drawn of other data" if path.is_file() else f"'{path}' is missing"
+
     def ensure(self, folder):
         """Draws it unless it is there; whether it was drawn."""
         if self.is_current(folder):
