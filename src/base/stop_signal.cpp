@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <ctime>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -29,9 +30,34 @@ extern "C" void mylos_on_stop_signal(int signal) {
     raise(signal);
   }
 }
+// Room for a handler beside the stack it interrupts: oneDNN's sgemm keeps data below its stack pointer, further down than the 128 bytes that a signal's
+// frame leaves alone. Signals of the process go to its first thread, which is the one that installs this, as long as it takes them.
+class OtherStack {
+ public:
+  OtherStack() {
+    stack_t other{};
+    other.ss_sp = memory_.data();
+    other.ss_size = memory_.size();
+    sigaltstack(nullptr, &before_);
+    installed_ =
+        (before_.ss_flags & SS_DISABLE) != 0 && sigaltstack(&other, nullptr) == 0;  // else there is one already
+  }
+  ~OtherStack() {
+    if (installed_) sigaltstack(&before_, nullptr);
+  }
+  OtherStack(const OtherStack&) = delete;
+  OtherStack& operator=(const OtherStack&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = 128 << 10;  // the registers of AMX alone are 8 KiB
+  std::vector<char> memory_ = std::vector<char>(kBytes);
+  stack_t before_{};
+  bool installed_ = false;
+};
 }  // namespace
 
 struct StopSignal::Saved {
+  OtherStack stack;
   struct sigaction interrupt, terminate, hang_up;
 };
 
@@ -41,7 +67,7 @@ StopSignal::StopSignal() : saved_(nullptr) {
   g_received = 0;
   struct sigaction action = {};
   action.sa_handler = mylos_on_stop_signal;
-  action.sa_flags = SA_RESTART;  // reads and writes are not cut short
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // reads and writes are not cut short
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &saved_->interrupt);
   sigaction(SIGTERM, &action, &saved_->terminate);

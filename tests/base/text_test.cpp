@@ -87,6 +87,9 @@ TEST(StopSignal, SetsAFlagAndRestoresTheOldHandlers) {
     raise(SIGTERM);
     raise(SIGINT);
     EXPECT_EQ(StopSignal::received(), SIGTERM) << "repeats in a moment are one wish";
+    stack_t stack{};
+    sigaltstack(nullptr, &stack);
+    EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0) << "handlers have a stack of their own";
   }
   struct sigaction after = {};
   sigaction(SIGTERM, nullptr, &after);

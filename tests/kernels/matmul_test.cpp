@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cmath>
 #include <string>
+#include <thread>
 
 #include "base/error.hpp"
+#include "base/stop_signal.hpp"
 #include "support/errors.hpp"
 #include "support/host_tensor.hpp"
 #include "tensor/async.hpp"
@@ -99,6 +105,31 @@ TEST_P(Matmul, EqualsDoublePrecisionForEveryTranspositionAndScale) {
             << s.m << " x " << s.n << " x " << s.l << " transposes " << transposes << " alpha " << alpha << " beta "
             << beta;
       }
+}
+
+// oneDNN's sgemm keeps data below its stack pointer, where a signal's frame would land.
+TEST(MatmulAndSignals, AWishToStopLeavesProductsAlone) {
+  if (!has_provider(MatmulProvider::onednn, DType::f32)) GTEST_SKIP() << "no oneDNN in this build";
+  constexpr std::int64_t kSide = 384;
+  Queue run;
+  const HostTensor a = test::random_normal({kSide, kSide}, test::test_seed() + 2000).rounded(DType::f32);
+  const DeviceTensor da = to_device(run, a, DType::f32), dc = test::empty_device({kSide, kSide}, DType::f32);
+  const auto product_of = [&] {
+    matmul(run, da.tensor, da.tensor, {.provider = MatmulProvider::onednn}, run.workspace.tensor, dc.tensor);
+    return test::to_host(run, dc.tensor).v;
+  };
+  const std::vector<double> want = product_of();
+  for (int i = 0; i < 200; ++i) {
+    const StopSignal stop;  // a second signal to the same one may end the process
+    std::thread sender([i] {
+      std::this_thread::sleep_for(std::chrono::microseconds(20 * (i % 50)));
+      kill(getpid(), SIGTERM);
+    });
+    do {
+      ASSERT_EQ(product_of(), want);
+    } while (StopSignal::received() == 0);
+    sender.join();
+  }
 }
 
 TEST_P(Matmul, RowsMayBeStridedAndNothingAroundThemIsTouched) {
