@@ -156,11 +156,32 @@ class Harm(unittest.TestCase):
             status, text, errors = campaign("report", self.mine)
             self.assertEqual(status, 0, text + errors)
             self.assertIn(said, (self.mine / "README.md").read_text())
-        # A later call that ends well has the last word.
-        outcomes.write(record, whole)
-        self.assertEqual(campaign("keep", self.mine, "--out", self.out)[0], 0)
+        # As long as it stands among the results it is said, whatever another call measured.
+        bundle = next((self.mine / "results").glob("fine.*.h5"))
+        other = whole[0]["call"][:-1] + ("0" if whole[0]["call"][-1] != "0" else "1")
+        shutil.copy(bundle, bundle.with_name(bundle.name.replace(whole[0]["call"], other)))
+        outcomes.write(self.mine / "results" / f"{other}.rows.json", [o | {"call": other} for o in whole])
         self.assertEqual(campaign("report", self.mine)[0], 0)
-        self.assertNotIn("| cut short |", (self.mine / "README.md").read_text())
+        self.assertIn("| cut short |", (self.mine / "README.md").read_text())
+        bundle.unlink()
+        self.assertEqual(campaign("report", self.mine)[0], 0)
+        self.assertIn("None of those that ran.", (self.mine / "README.md").read_text())
+
+    def test_what_a_failed_call_left_is_no_result(self):
+        self.assertEqual(self.run_it()[0], 0)
+        self.assertEqual(self.run_it("--again")[0], 0)
+        first, second = sorted(self.out.glob("*.rows.json"))
+        failed = [o | {"status": "failed", "reason": "exit status 1: a result is wrong"} for o in outcomes.read(second)]
+        outcomes.write(second, failed)
+        status, text, errors = campaign("report", self.mine, "--results", self.out)
+        page = (self.out / "report.md").read_text()
+        calls = [record.name.removesuffix(".rows.json") for record in (first, second)]
+        self.assertEqual((status, calls[0] in page, calls[1] in page), (0, True, False), text + errors)
+        # Nor is a row that ended well without its bundle one.
+        for bundle in self.out.glob(f"fine.*{calls[0]}*.h5"):
+            bundle.unlink()
+        campaign("report", self.mine, "--results", self.out)
+        self.assertIn("| fine | failed | exit status 1: a result is wrong |", (self.out / "report.md").read_text())
 
     def test_too_many_rows_are_refused_at_once(self):
         sweep = "[row.sweep]\n'train.batch' = [" + ", ".join(map(str, range(100))) + "]\n"

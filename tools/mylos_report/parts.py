@@ -7,7 +7,7 @@ MFU of a run whose attention stays inside documents is left out: it counts whole
 import math
 import re
 
-from mylos_device.outcomes import alike, was_cut_short
+from mylos_device.outcomes import alike
 
 from .campaign import model_text, recompute_text, state_text, system_text
 from .markdown import clean, table
@@ -197,8 +197,11 @@ def _rules(results):
 
 
 def outcomes(results):
-    """Rows that ended well in no call, with their reasons. Of one that was cut short, what it had finished stands among the results."""
-    bad = [o | ({"status": "cut short"} if was_cut_short(o) and results.left_by(o) else {}) for o in results.outcomes if o["row"] not in results.measured]
+    """Rows that left nothing in any call, with their reasons, and what stands among the results though it was cut short."""
+    cut = results.cut_short()
+    named = {(o["row"], o["call"]) for o in cut}
+    bad = [o for o in results.outcomes if not results.has_result(o["row"]) and (o["row"], o["call"]) not in named]
+    bad += [o | {"status": "cut short"} for o in cut]
     if not bad:
         return "None of those that ran." if results.outcomes else "No record of rows is kept beside these bundles."
     return table_of(["row", "", "reason"], [[names, o["status"], clean(o.get("reason", ""), 400)] for names, o in alike(bad)])

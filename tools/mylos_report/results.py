@@ -21,19 +21,36 @@ class Results:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.place = self.folder / "results" if (self.folder / "results").is_dir() else self.folder
-        self.rows, self.problems, self.notes = rows.read(self.folder)
-        self.outcomes = self._outcomes()
+        self.every_outcome, unreadable = self._every_outcome()
+        self._failed = {(o["row"], o["call"]) for o in self.every_outcome if o["status"] != "ok"}
+        self.rows, self.problems, self.notes = rows.read(self.folder, leave_out=self._left_out)
+        self.problems += unreadable
+        self.outcomes = self._latest()
         self._excuse()
         self._others = self._read_others()
         self.abouts = [*self.rows, *self._abouts]
 
     def paths(self):
-        return [path for path in sorted(self.place.glob("*.h5")) if not path.name.endswith(".weights.h5")]
+        found = [path for path in sorted(self.place.glob("*.h5")) if not path.name.endswith(".weights.h5")]
+        return [path for path in found if not self._left_out(path)]
 
-    def left_by(self, outcome):
-        """Bundles of a row in a call that can be used."""
-        unusable = "\n".join([*self.problems, *(note for note in self.notes if " is not complete " in note)])
-        return [path for path in of_row(self.place, outcome["row"], outcome["call"]) if str(path) not in unusable]
+    def _left_out(self, path):
+        """Why a bundle is no result, though it may be whole; empty: it can be one."""
+        bad = (o for o in self.every_outcome if o["status"] == "failed" and not outcomes.was_cut_short(o))
+        of = next((o for o in bad if path.name.startswith(f"{o['row']}.") and o["call"] in path.name), None)
+        return f"its row failed ({' '.join(of['reason'].split())[:200]})" if of else ""
+
+    def _left_by(self, outcome, unusable):
+        """Bundles of a row in a call, but those that a problem, or a note with one of these words, is about."""
+        about = "\n".join([*self.problems, *(note for note in self.notes if any(words in note for words in unusable))])
+        return [path for path in of_row(self.place, outcome["row"], outcome["call"]) if str(path) not in about]
+
+    def has_result(self, row):
+        return any(o["row"] == row and o["status"] == "ok" and self._left_by(o, (" is not complete ",)) for o in self.every_outcome)
+
+    def cut_short(self):
+        """Outcomes of what was cut short and stands among the results."""
+        return [o for o in self.every_outcome if outcomes.was_cut_short(o) and self._left_by(o, (" is not complete ", " step: not a row"))]
 
     def bundles(self, kind):
         return [bundle for bundle in self._others if bundle.attribute("/", "kind") == kind]
@@ -62,21 +79,21 @@ class Results:
                 self.problems.remove(what)
                 self.notes.append(what)
 
-    def _outcomes(self):
-        latest, self._failed, self.measured = {}, set(), set()  # measured: rows that ended well in any call
+    def _every_outcome(self):
+        """Of all calls, and what is wrong with their records."""
+        found, problems = [], []
         for path in sorted(self.place.glob("*.rows.json")):
             try:
-                found = outcomes.read(path)
+                found += outcomes.read(path)
             except outcomes.OutcomesError as error:
-                self.problems.append(str(error))
-                continue
-            for outcome in found:
-                if outcome["status"] == "ok":
-                    self.measured.add(outcome["row"])
-                else:
-                    self._failed.add((outcome["row"], outcome["call"]))
-                if outcome["status"] != "skipped" or outcome["row"] not in latest:
-                    latest[outcome["row"]] = outcome
+                problems.append(str(error))
+        return found, problems
+
+    def _latest(self):
+        latest = {}
+        for outcome in self.every_outcome:
+            if outcome["status"] != "skipped" or outcome["row"] not in latest:
+                latest[outcome["row"]] = outcome
         return list(latest.values())
 
     def verify(self, most=KEPT_BYTES):

@@ -209,13 +209,17 @@ def compare(rows):
             row[f"ratio_{system}_same"] = row["tokens_per_s"] / max(others) if others else None
 
 
-def read(folder, call=None):
-    """Rows of all bundles in a folder (or its results/), a line for each file that is wrong, and one for each that is no row."""
+def read(folder, call=None, leave_out=lambda path: ""):
+    """Rows of all bundles in a folder (or its results/), a line for each file that is wrong, and one for each that is no row, or that
+    `leave_out` has a reason against."""
     folder = pathlib.Path(folder)
     place = folder / "results" if (folder / "results").is_dir() else folder
     rows, problems, notes = [], [], []
     for path in sorted(place.glob("*.h5")):
         if path.name.endswith(".weights.h5") or (call and f".{call}." not in path.name):
+            continue
+        if why := leave_out(path):
+            notes.append(f"'{path}': {why}: left out")
             continue
         try:
             row = row_of(path)
