@@ -36,8 +36,11 @@ void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& 
 }
 
 std::int64_t embedding_group_bytes(std::int64_t tokens, std::int64_t vocabulary) {
-  check(tokens >= 0 && vocabulary >= 0, "embedding_group_bytes: {} tokens of {} words; neither may be negative", tokens,
-        vocabulary);
+  const char* const op = "embedding_group_bytes";
+  check(tokens >= 0 && vocabulary >= 0 && vocabulary <= INT32_MAX,
+        "{}: {} tokens of {} words; neither may be negative, nor words more than {}", op, tokens, vocabulary,
+        INT32_MAX);
+  check_count(op, tokens);
   return device::embedding_group_bytes(tokens, vocabulary);
 }
 

@@ -119,8 +119,9 @@ struct OneOfEachKey {
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end) open.pop_back();
     if (event == Json::parse_event_t::key)
-      check(open.back().insert(parsed.get<std::string>()).second, "{}: the key {} stands twice in one object", file,
-            parsed.dump(-1, ' ', true, Json::error_handler_t::replace));
+      check(open.back().insert(parsed.get<std::string>()).second,
+            "{}: the key {} stands twice in one object; leave one, or delete the file and run 'mylos tune' again", file,
+            parsed.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMostText));
     return true;
   }
 };
@@ -175,6 +176,7 @@ std::string hex_of(const AlgorithmBytes& bytes) {
 ProductCache ProductCache::parse(std::string_view json, const std::string& name) {
   check(std::int64_t(json.size()) <= kMaxBytes, "{}: {} bytes; a cache of products has at most {}", name, json.size(),
         kMaxBytes);
+  check(json.find('\0') == json.npos, "{}: not JSON: it has a zero byte; delete it and run 'mylos tune' again", name);
   const Json whole = Json::parse(json, OneOfEachKey{name}, false);
   check(!whole.is_discarded(), "{}: not JSON; delete it and run 'mylos tune' again", name);
   Object top(whole, name, "");

@@ -23,7 +23,10 @@ int report(const std::string& message, int code) {
   while (!line.empty() && line.back() == '\n') line.pop_back();
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::cout.flush();
-  std::cerr << "mylos: " << printable(line) << '\n';
+  constexpr std::size_t kMost = 4000;  // whatever was given, and is said again
+  line = printable(line);
+  if (line.size() > kMost) line = line.substr(0, kMost) + "...";
+  std::cerr << "mylos: " << line << '\n';
   return code;
 }
 

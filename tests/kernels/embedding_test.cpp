@@ -119,6 +119,8 @@ TEST(Embedding, WrongOperandsThrow) {
   EXPECT_THROW(k::embedding_group(stream, ids.tensor, 0, small.tensor), Error);
   EXPECT_THROW(k::embedding_group(stream, table.tensor, 4, small.tensor), Error);
   EXPECT_THROW(k::embedding_group_bytes(-1, 4), Error);
+  EXPECT_THROW(k::embedding_group_bytes(INT64_MAX, 4), Error);
+  EXPECT_THROW(k::embedding_group_bytes(4, INT64_MAX), Error);
   const DeviceTensor groups = grouped(stream, {0, 3, 0}, 4),
                      work = empty_device({k::embedding_backward_workspace(3, 8)}, DType::u8);
   EXPECT_THROW(k::embedding_backward(stream, small.tensor, good.tensor, work.tensor, table.tensor), Error);

@@ -150,6 +150,7 @@ TEST(ProductCache, ABadFileIsAnErrorThatNamesFileAndKey) {
   EXPECT_NE(
       refusal(good.substr(0, shape) + "\"device\": \"other\", " + good.substr(shape)).find("key \"device\" stands"),
       std::string::npos);
+  EXPECT_NE(refusal(good + std::string("\0{", 2)).find("zero byte"), std::string::npos);
   // The same product twice.
   const std::size_t begin = good.find("\"products\": [") + 13, end = good.rfind("]");
   const std::string entry = good.substr(begin, end - begin);
