@@ -12,6 +12,7 @@
 
 #include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/attention_operands.hpp"
+#include "benchmarks/kernels/trial.hpp"
 #include "kernels/attention/providers.hpp"
 #include "measure/statistics.hpp"
 
@@ -99,4 +100,6 @@ int main_of(int argc, char** argv) {
 }  // namespace
 }  // namespace mylos
 
-int main(int argc, char** argv) { return mylos::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  return mylos::bench::run_trial("bench_kernels_attention_backward", mylos::main_of, argc, argv);
+}

@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/attention_operands.hpp"
+#include "benchmarks/kernels/trial.hpp"
 #include "kernels/attention/document_tables.hpp"
 #include "kernels/attention/providers.hpp"
 #include "kernels/attention/ragged.hpp"
@@ -267,4 +268,6 @@ int main_of(int argc, char** argv) {
 }  // namespace
 }  // namespace mylos
 
-int main(int argc, char** argv) { return mylos::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  return mylos::bench::run_trial("bench_kernels_attention_documents", mylos::main_of, argc, argv);
+}

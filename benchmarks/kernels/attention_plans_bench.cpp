@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/operands.hpp"
+#include "benchmarks/kernels/trial.hpp"
 #include "kernels/attention/cudnn_plan.hpp"
 #include "measure/statistics.hpp"
 
@@ -162,4 +163,6 @@ int main_of(int argc, char** argv) {
 }  // namespace
 }  // namespace mylos
 
-int main(int argc, char** argv) { return mylos::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  return mylos::bench::run_trial("bench_kernels_attention_plans", mylos::main_of, argc, argv);
+}

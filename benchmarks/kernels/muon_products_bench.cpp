@@ -15,29 +15,24 @@
 
 #include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/operands.hpp"
+#include "benchmarks/kernels/trial.hpp"
 #include "kernels/matmul/batched.hpp"
 #include "kernels/matmul/cublaslt.hpp"
 #include "kernels/muon/muon.hpp"
 #include "kernels/muon/symmetric_product.hpp"
-#include "measure/statistics.hpp"
 
 namespace mylos {
 namespace {
 
 namespace k = kernels;
 using bench::Call;
+using bench::Way;
 using k::Batch;
 using k::MatmulOptions;
 using k::Transpose;
 using k::detail::Mirrored;
 
 constexpr int kRounds = 5, kRecorded = 8;  // calls in one graph
-
-struct Way {
-  std::string name;
-  Call call;
-  std::vector<double> times = {};
-};
 
 // Rates are of `flops`; the last column is the first way's time over this one's.
 void contest(const Stream& stream, const std::string& what, std::vector<Way> ways, double flops, double load) {
@@ -50,13 +45,7 @@ void contest(const Stream& stream, const std::string& what, std::vector<Way> way
       const auto n = std::max<std::int64_t>(1, std::int64_t(load / kRounds / once));
       ways[i].times.push_back(timers[i].seconds(n) / double(n * timers[i].calls_per_unit()));
     }
-  const double first = measure::median(ways[0].times);
-  for (const Way& way : ways) {
-    const double t = measure::median(way.times);
-    fmt::print("{:34} {:20} {:9.1f} us {:6.1f} TFLOP/s {:6.3f}\n", what, way.name, t * 1e6, flops / t * 1e-12,
-               first / t);
-  }
-  std::fflush(stdout);
+  bench::print_ways(what, ways, flops);
 }
 
 const std::vector<std::pair<std::string, Mirrored>> kTiles{{"tiles 192", Mirrored::tiles_192},
@@ -201,10 +190,5 @@ int main_of(int argc, char** argv) {
 }  // namespace mylos
 
 int main(int argc, char** argv) {
-  try {
-    return mylos::main_of(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_kernels_muon_products: {}\n", e.what());
-    return 1;
-  }
+  return mylos::bench::run_trial("bench_kernels_muon_products", mylos::main_of, argc, argv);
 }

@@ -13,11 +13,11 @@
 #include "base/error.hpp"
 #include "benchmarks/harness/timer.hpp"
 #include "benchmarks/kernels/operands.hpp"
+#include "benchmarks/kernels/trial.hpp"
 #include "kernels/linear_swiglu/gated_tiles.hpp"
 #include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "kernels/matmul/matmul.hpp"
 #include "kernels/matmul/tiles.hpp"
-#include "measure/statistics.hpp"
 #include "train/products.hpp"
 
 namespace mylos {
@@ -25,18 +25,13 @@ namespace {
 
 namespace k = kernels;
 using bench::Call;
+using bench::Way;
 using k::LinearSwiglu;
 using k::Transpose;
 using k::detail::TileOptions;
 
 constexpr std::int64_t T = 16384, D = 4096, F = 14336;
 constexpr int kRounds = 8;
-
-struct Way {
-  std::string name;
-  Call call;
-  std::vector<double> times = {};
-};
 
 const std::vector<TileOptions> kSchedules{{8, 0}, {8, 1}, {8, 2}, {8, 3}};
 
@@ -55,13 +50,7 @@ void contest(const Stream& stream, const std::string& what, std::vector<Way> way
       timers[i].seconds(calls(load / kRounds / 4));
       ways[i].times.push_back(timers[i].seconds(n) / double(n));
     }
-  const double first = measure::median(ways[0].times);
-  for (const Way& way : ways) {
-    const double t = measure::median(way.times);
-    fmt::print("{:30} {:24} {:9.1f} us {:6.1f} TFLOP/s {:6.4f}\n", what, way.name, t * 1e6, flops / t * 1e-12,
-               first / t);
-  }
-  std::fflush(stdout);
+  bench::print_ways(what, ways, flops);
 }
 
 struct Bench {
@@ -132,10 +121,5 @@ int main_of(int argc, char** argv) {
 }  // namespace mylos
 
 int main(int argc, char** argv) {
-  try {
-    return mylos::main_of(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_kernels_tile_schedules: {}\n", e.what());
-    return 1;
-  }
+  return mylos::bench::run_trial("bench_kernels_tile_schedules", mylos::main_of, argc, argv);
 }
