@@ -47,19 +47,20 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   return overrides;
 }
 
-// Where a name stands that is no command; CLI11 would only say that one is missing. Empty: nowhere.
-std::string unknown_command(const CLI::App& app, std::span<const std::string> arguments, const std::string& of = "") {
+// What is wrong where a command should stand; CLI11 would only say that one is missing. Empty: nothing, or an option stands there.
+std::string wrong_command(const CLI::App& app, std::span<const std::string> arguments, const std::string& of = "") {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  if (commands.empty() || arguments.empty() || arguments[0].starts_with('-')) return "";
+  if (commands.empty() || (!arguments.empty() && arguments[0].starts_with('-'))) return "";
   std::vector<std::string> names;
   for (const CLI::App* command : commands) {
-    if (command->check_name(arguments[0]))
-      return unknown_command(*command, arguments.subspan(1), of + arguments[0] + " ");
+    if (!arguments.empty() && command->check_name(arguments[0]))
+      return wrong_command(*command, arguments.subspan(1), of + arguments[0] + " ");
     names.push_back(command->get_name());
   }
+  const std::string all = "; the commands are " + of + join(names, ", " + of);
+  if (arguments.empty()) return "a subcommand of mylos " + of + "is required" + all;
   const std::string near = nearest_name(arguments[0], names);
-  return "unknown command '" + of + arguments[0] + "'" +
-         (near.empty() ? "; the commands are " + of + join(names, ", " + of) : "; did you mean '" + of + near + "'?");
+  return "unknown command '" + of + arguments[0] + "'" + (near.empty() ? all : "; did you mean '" + of + near + "'?");
 }
 
 int run(int argc, char** argv) {
@@ -73,7 +74,7 @@ int run(int argc, char** argv) {
 
   try {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-    if (const std::string wrong = unknown_command(app, arguments); !wrong.empty()) return report(wrong, cli::kUsage);
+    if (const std::string wrong = wrong_command(app, arguments); !wrong.empty()) return report(wrong, cli::kUsage);
     const bool takes_overrides =
         !arguments.empty() &&
         (arguments[0] == "train" || arguments[0] == "plan" || arguments[0] == "profile" || arguments[0] == "tune" ||
