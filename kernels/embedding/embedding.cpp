@@ -6,15 +6,9 @@
 namespace mylos::kernels {
 namespace {
 
-void expect_table(const char* op, const char* name, const Tensor& table) {
-  expect_float(op, name, table);
-  expect_shape(op, name, table, {-1, -1});
-  expect_dense(op, name, table);
-}
-
-void expect_rows(const char* op, const char* name, const Tensor& rows, std::int64_t tokens, const Tensor& table) {
+void expect_rows(const char* op, const char* name, const Tensor& rows, std::int64_t count, std::int64_t width) {
   expect_float(op, name, rows);
-  expect_shape(op, name, rows, {tokens, table.extent(1)});
+  expect_shape(op, name, rows, {count, width});
   expect_dense(op, name, rows);
 }
 
@@ -26,9 +20,9 @@ void check_count(const char* op, std::int64_t tokens) {
 
 void embedding_forward(const Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
   const char* const op = "embedding_forward";
-  expect_table(op, "table", table);
+  expect_rows(op, "table", table, -1, -1);
   expect(op, "tokens", tokens, DType::i32, {-1});
-  expect_rows(op, "out", out, tokens.extent(0), table);
+  expect_rows(op, "out", out, tokens.extent(0), table.extent(1));
   check_count(op, tokens.extent(0));
   check(out.dtype() == table.dtype(), "embedding_forward: out is {}, expected the table's dtype {}", out.describe(),
         name_of(table.dtype()));
@@ -63,8 +57,8 @@ std::int64_t embedding_backward_workspace(std::int64_t tokens, std::int64_t widt
 void embedding_backward(const Stream& stream, const Tensor& groups, const Tensor& dout, const Tensor& workspace,
                         const Tensor& dtable) {
   const char* const op = "embedding_backward";
-  expect_table(op, "dtable", dtable);
-  expect_rows(op, "dout", dout, -1, dtable);
+  expect_rows(op, "dtable", dtable, -1, -1);
+  expect_rows(op, "dout", dout, -1, dtable.extent(1));
   const std::int64_t tokens = dout.extent(0);
   check_count(op, tokens);
   expect_workspace(op, groups, embedding_group_bytes(tokens, dtable.extent(0)), "groups");

@@ -124,10 +124,9 @@ struct StreamedRows {
       each<kHeld>([&](auto j) {
         constexpr int b = decltype(j)::value;
         Piece(&words)[kBatch] = held[with_gradient ? b : 0];
-        if constexpr (with_gradient)
+        if constexpr (with_gradient) {
           if (reaches<b>(now.row, rank)) write<b>(now, words);
-        if constexpr (with_gradient) {  // it has been added kParked batches ago
-          if (reaches<b>(next, rank)) read(s, s.oldest, words);
+          if (reaches<b>(next, rank)) read(s, s.oldest, words);  // it has been added kParked batches ago
           refill<b>(s, next, later);
           add_parked<kParked + b>(s, next, rank, sum);
         } else {

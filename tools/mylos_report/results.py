@@ -23,6 +23,8 @@ class Results:
         self.place = self.folder / "results" if (self.folder / "results").is_dir() else self.folder
         self.every_outcome, unreadable = self._every_outcome()
         self._failed = {(o["row"], o["call"]) for o in self.every_outcome if o["status"] != "ok"}
+        bad = [o for o in self.every_outcome if o["status"] == "failed" and not outcomes.was_cut_short(o)]
+        self._no_results = {path: f"its row failed ({' '.join(o['reason'].split())[:200]})" for o in bad for path in self._bundles_of(o)}
         self.rows, self.problems, self.notes = rows.read(self.folder, leave_out=self._left_out)
         self.problems += unreadable
         self.outcomes = self._latest()
@@ -36,21 +38,18 @@ class Results:
 
     def _left_out(self, path):
         """Why a bundle is no result, though it may be whole; empty: it can be one."""
-        bad = (o for o in self.every_outcome if o["status"] == "failed" and not outcomes.was_cut_short(o))
-        of = next((o for o in bad if path.name.startswith(f"{o['row']}.") and o["call"] in path.name), None)
-        return f"its row failed ({' '.join(of['reason'].split())[:200]})" if of else ""
+        return self._no_results.get(path, "")
 
-    def _left_by(self, outcome, unusable):
-        """Bundles of a row in a call, but those that a problem, or a note with one of these words, is about."""
-        about = "\n".join([*self.problems, *(note for note in self.notes if any(words in note for words in unusable))])
-        return [path for path in of_row(self.place, outcome["row"], outcome["call"]) if str(path) not in about]
+    def _bundles_of(self, outcome):
+        return of_row(self.place, outcome["row"], outcome["call"])
 
     def has_result(self, row):
-        return any(o["row"] == row and o["status"] == "ok" and self._left_by(o, (" is not complete ",)) for o in self.every_outcome)
+        return any(o["row"] == row and o["status"] == "ok" and self._bundles_of(o) for o in self.every_outcome)
 
     def cut_short(self):
         """Outcomes of what was cut short and stands among the results."""
-        return [o for o in self.every_outcome if outcomes.was_cut_short(o) and self._left_by(o, (" is not complete ", " step: not a row"))]
+        shown = {row["file"] for row in self.rows} | {bundle.path.name for bundle in self._others}
+        return [o for o in self.every_outcome if outcomes.was_cut_short(o) and any(path.name in shown for path in self._bundles_of(o))]
 
     def bundles(self, kind):
         return [bundle for bundle in self._others if bundle.attribute("/", "kind") == kind]
