@@ -42,6 +42,7 @@ std::int64_t Tensor::size() const {
 std::int64_t Tensor::bytes() const { return size() * size_of(dtype_); }
 
 bool Tensor::is_dense() const {
+  if (size() == 0) return true;  // nothing lies between nothing
   std::int64_t stride = 1;
   for (int d = rank_ - 1; d >= 0; --d) {
     if (extent_[std::size_t(d)] != 1 && stride_[std::size_t(d)] != stride) return false;

@@ -27,6 +27,7 @@ TEST(Tensor, SliceAndSplitKeepStrides) {
   const Tensor k = qkv.slice(1, 4, 8);
   EXPECT_EQ(k.as<float>(), data + 4);
   EXPECT_FALSE(k.is_dense());
+  EXPECT_TRUE(qkv.slice(1, 4, 4).is_dense());  // nothing has no gaps
   const Tensor heads = k.reshape({2, 2, 2});
   EXPECT_EQ(heads.stride(0), 12);
   EXPECT_EQ(heads.stride(1), 2);
