@@ -54,17 +54,19 @@ void merge(toml::table& base, toml::table&& over) {
   }
 }
 
-toml::table read_tree(const std::filesystem::path& path, int depth) {
+// Adds the names of what it reads to `files`.
+toml::table read_tree(const std::filesystem::path& path, int depth, std::vector<std::string>& files) {
   check(depth < kMaxIncludeDepth, "'{}' is included {} files deep; does an include name a file that includes it?",
         path.string(), depth);
   toml::table own = parse(read_file(path), path.string());
+  files.push_back(path.string());
   toml::node* include = own.get("include");
   if (!include) return own;
   check(include->is_string(), "{}:{}: include must be the name of a file, in quotes", path.string(),
         include->source().begin.line);
   const std::filesystem::path parent = path.parent_path() / include->as_string()->get();
   own.erase("include");
-  toml::table all = read_tree(parent, depth + 1);
+  toml::table all = read_tree(parent, depth + 1, files);
   merge(all, std::move(own));
   return all;
 }
@@ -123,12 +125,14 @@ void apply_override(toml::table& tree, RawValues& raw, const std::string& overri
 
 }  // namespace
 
-void read_config(const std::string& path, const std::vector<std::string>& overrides,
-                 const std::vector<ConfigSection>& sections) {
-  toml::table tree = path.empty() ? toml::table() : read_tree(path, 0);
+std::vector<std::string> read_config(const std::string& path, const std::vector<std::string>& overrides,
+                                     const std::vector<ConfigSection>& sections) {
+  std::vector<std::string> files;
+  toml::table tree = path.empty() ? toml::table() : read_tree(path, 0, files);
   RawValues raw;
   for (const std::string& o : overrides) apply_override(tree, raw, o, sections);
   bind_all(tree, raw, sections);
+  return files;
 }
 
 void read_config_text(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections) {

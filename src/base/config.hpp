@@ -120,8 +120,9 @@ struct ConfigSection {
 
 // Reads `path` (may be empty: defaults only), applies overrides ("section.key=value", or "section.key.NAME.key=value" of a
 // named table; value in TOML syntax, a bare word is taken as a string), binds all sections. A key `include = "file.toml"` at the top is read first (relative to the file).
-void read_config(const std::string& path, const std::vector<std::string>& overrides,
-                 const std::vector<ConfigSection>& sections);
+// Returns the names of the files that were read.
+std::vector<std::string> read_config(const std::string& path, const std::vector<std::string>& overrides,
+                                     const std::vector<ConfigSection>& sections);
 
 // The same from text without include, as bundles keep it; `name` stands in messages.
 void read_config_text(const std::string& toml, const std::string& name, const std::vector<ConfigSection>& sections);

@@ -4,11 +4,15 @@
 #include <filesystem>
 #include <iostream>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "cli/commands.hpp"
 #include "cli/token_format.hpp"
 #include "data/file.hpp"
+#include "data/token_source.hpp"
+#include "data/tokenizer.hpp"
 
 namespace mylos::cli {
 
@@ -25,6 +29,11 @@ int detokenize(const DetokenizeArguments& arguments) {
   const auto type = std::filesystem::status(output, error).type();
   check(type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular,
         "'{}' is no file that can be replaced; name another with -o, or leave it out for stdout", output);
+  std::vector<std::string> inputs = data::files_read_with(options.file);
+  if (!options.tokenizer.empty())
+    inputs.insert(inputs.end(), {options.tokenizer, data::token_bytes_path(options.tokenizer)});
+  for (const std::string& input : inputs)
+    check(!is_same_file(output, input), "'{}' is '{}', which is read; name another with -o", output, input);
   // No file of that name appears unless all of the text is in it.
   const std::string partial = output + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "wb");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/usage.hpp"
 #include "cli/commands.hpp"
@@ -51,8 +52,8 @@ void fill(Bundle& bundle, const train::StepProfile& p, const measure::Hardware& 
 }  // namespace
 
 int profile(const ProfileArguments& arguments) {
-  if (!arguments.bundle.empty() && arguments.bundle == arguments.json)
-    usage_error("--json and -o are both '{}'; name two files", arguments.json);
+  if (!arguments.bundle.empty() && !arguments.json.empty() && is_same_file(arguments.bundle, arguments.json))
+    usage_error("--json '{}' and -o '{}' are one file; name two", arguments.json, arguments.bundle);
   const train::Config config = train::load_config(arguments.config.path, arguments.config.overrides);
   for (const std::string& path : {arguments.bundle, arguments.json})
     if (!path.empty()) train::check_output(config, path);

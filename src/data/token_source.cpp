@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.hpp"
+#include "data/document_index.hpp"
+#include "data/megatron.hpp"
+#include "data/sidecar.hpp"
+#include "data/tokenizer.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;
@@ -36,10 +41,27 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
   return files;
 }
 
-std::string tokenizer_of(const TokenFile& file) {
-  const std::string name = file.sidecar() ? file.sidecar()->tokenizer : "";
+namespace {
+
+std::string tokenizer_of(const std::string& token_file, const std::optional<Sidecar>& sidecar) {
+  const std::string name = sidecar ? sidecar->tokenizer : "";
   if (name.empty() || name == "byte") return name;
-  return (fs::path(file.path()).parent_path() / name).lexically_normal().string();
+  return (fs::path(token_file).parent_path() / name).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string tokenizer_of(const TokenFile& file) { return tokenizer_of(file.path(), file.sidecar()); }
+
+std::vector<std::string> files_read_with(const std::string& token_file) {
+  std::vector<std::string> files{token_file, sidecar_path(token_file), document_index_path(token_file)};
+  if (token_file.ends_with(".bin")) files.push_back(megatron_index_path(token_file));
+  const std::string tokenizer = tokenizer_of(token_file, read_sidecar(token_file));
+  if (!tokenizer.empty() && tokenizer != "byte") {
+    files.push_back(tokenizer);
+    files.push_back(token_bytes_path(tokenizer));
+  }
+  return files;
 }
 
 TokenSource::TokenSource(const std::vector<std::string>& patterns, const TokenFormat& declared, std::int64_t vocab)

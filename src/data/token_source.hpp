@@ -21,6 +21,10 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 // The tokenizer that a file's sidecar names: "byte", a path that can be opened, or empty.
 std::string tokenizer_of(const TokenFile& file);
 
+// All that is read with a token file: itself, its sidecar, its index (ours or Megatron's), the tokenizer that the sidecar names,
+// and that one's table; names alone, whether there is such a file or not. No output may have one of them.
+std::vector<std::string> files_read_with(const std::string& token_file);
+
 class TokenSource {
  public:
   // vocab: that of the model; a sidecar with a larger one, and any token at or above it, is an Error.

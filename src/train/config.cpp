@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "kernels/linear_swiglu/linear_swiglu.hpp"
 #include "optimizer/schedule.hpp"
 #include "tensor/runtime.hpp"
@@ -65,7 +66,7 @@ OutputConfig resolve(OutputConfig c) {
   const auto beside = [&](const char* suffix) { return (bundle.parent_path() / bundle.stem()).string() + suffix; };
   if (c.weights.empty()) c.weights = beside(".weights.h5");
   if (c.log.empty()) c.log = beside(".jsonl");
-  check(c.weights != c.bundle && c.log != c.bundle && c.log != c.weights,
+  check(!is_same_file(c.weights, c.bundle) && !is_same_file(c.log, c.bundle) && !is_same_file(c.log, c.weights),
         "output.bundle ('{}'), output.weights ('{}') and output.log ('{}') must be different files", c.bundle,
         c.weights, c.log);
   return c;
@@ -123,8 +124,7 @@ Config resolve(Config c) {
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
   Config c;
-  read_config(path, overrides, sections(c));
-  c.file = path;
+  c.files = read_config(path, overrides, sections(c));
   return resolve(c);
 }
 

@@ -69,7 +69,7 @@ struct Config {
   data::DataConfig data;
   EvalConfig eval;
   OutputConfig output;
-  std::string file;  // that it was read from; no key
+  std::vector<std::string> files;  // that it was read from; no key
 };
 
 // The sections refer to `config`, which must outlive them.

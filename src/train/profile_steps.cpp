@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "measure/kernel_trace_bundle.hpp"
 #include "measure/kernel_trace_json.hpp"
 #include "measure/statistics.hpp"
@@ -38,7 +39,7 @@ StepProfiler::StepProfiler(const Config& config, const ProfileRequest& request)
   std::vector<std::string> files{config.output.bundle, config.output.weights, config.output.log};
   for (const std::string& file : {bundle_, timeline_}) {
     if (file.empty()) continue;
-    check(std::find(files.begin(), files.end(), file) == files.end(),
+    check(std::none_of(files.begin(), files.end(), [&](const std::string& other) { return is_same_file(file, other); }),
           "'{}' is an output twice; give each a name of its own", file);
     check_output(config, file);
     files.push_back(file);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "data/token_source.hpp"
 #include "kernels/matmul/tuning.hpp"
 #include "train/ledger.hpp"
@@ -26,11 +27,14 @@ void check_replaceable(const Config& c, const std::string& path) {
   // Replacing means removing: that must not hit a device, a folder or what the run reads.
   check(std::filesystem::is_regular_file(path, error),
         "'{}' is not a regular file, and so is not replaced; choose another name", path);
-  check(c.file.empty() || !std::filesystem::equivalent(path, c.file, error),
-        "output '{}' is the configuration '{}' itself; choose another name", path, c.file);
-  for (const std::string& file : data::expand_files(data::patterns_of(c.data)))
-    check(!std::filesystem::equivalent(path, file, error),
-          "output '{}' is the token file '{}' that is read; choose another name", path, file);
+  for (const std::string& file : c.files)
+    check(!is_same_file(path, file), "output '{}' is the configuration '{}' itself; choose another name", path, file);
+  check(c.train.products.empty() || !is_same_file(path, c.train.products),
+        "output '{}' is the file of products that is read; choose another name", path);
+  for (const std::string& tokens : data::expand_files(data::patterns_of(c.data)))
+    for (const std::string& file : data::files_read_with(tokens))
+      check(!is_same_file(path, file),
+            "output '{}' is '{}', which is read with the tokens of '{}'; choose another name", path, file, tokens);
 }
 
 // What an earlier run left must not stand beside the new bundle if this run is killed.

@@ -207,7 +207,7 @@ TEST_F(CommandLine, Profile) {
   expect_error({"profile", config, "--steps", "0"}, 2, "'0' is no whole number from 1 to 10000");
   expect_error({"profile", config, "-o", config, "--output.overwrite=true"}, 1, "is the configuration");
   expect_error({"profile", config, "-o", "/dev/null", "--output.overwrite=true"}, 1, "not a regular file");
-  expect_error({"profile", config, "-o", file("same"), "--json", file("same")}, 2, "name two files");
+  expect_error({"profile", config, "-o", file("same"), "--json", file("./same")}, 2, "are one file; name two");
 }
 
 TEST_F(CommandLine, TrainWithAProfileOfKernels) {
@@ -227,7 +227,7 @@ TEST_F(CommandLine, TrainWithAProfileOfKernels) {
     for (const auto& [option, most] : {std::pair("--profile-after", "1000000000"), std::pair("--profile-steps", "100")})
       expect_error({"train", config, again, "--profile", option, wrong}, 2,
                    std::string(option) + ": '" + wrong + "' is no whole number from 1 to " + most + "; ");
-  expect_error({"train", config, again, "--profile", "--profile-output", file("run.h5")}, 1, "is an output twice");
+  expect_error({"train", config, again, "--profile", "--profile-output", file("./run.h5")}, 1, "is an output twice");
 }
 
 TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
@@ -247,6 +247,9 @@ TEST_F(CommandLine, TokenizeTrainInspectValidateGenerate) {
                "--first: '-1' is no whole number from 0");
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   expect_error({"detokenize", file("tokens/train-00000.bin"), "-o", file("pipe")}, 1, "no file that can be replaced");
+  for (const char* read : {"train-00000.bin", "train-00000.bin.json", "train-00000.bin.documents"})
+    expect_error({"detokenize", file("tokens/train-00000.bin"), "-o", file(std::string("tokens/../tokens/") + read)}, 1,
+                 "which is read");
   expect_error({"data", "index", file("tokens/train-00000.bin"), "--end-token", "65536"}, 1, "is not below 65536");
   o = run({"data", "inspect", file("tokens/train-00000.bin"), "--json"});
   ASSERT_EQ(o.code, 0) << o.err;

@@ -46,6 +46,7 @@ TEST(TrainConfig, WhatDoesNotFitTogether) {
   EXPECT_HAS(error({"output.bundle=\"\""}), "output.bundle is empty");
   EXPECT_HAS(error({"output.bundle=folder/"}), "a folder");
   EXPECT_HAS(error({"output.weights=results/train.h5"}), "must be different files");
+  EXPECT_HAS(error({"output.log=results/../results/./train.h5"}), "must be different files");
   EXPECT_HAS(error({"model.heads=3"}), "model.heads is 3");
   EXPECT_HAS(error({"train.swiglu=fused"}),
              "train.swiglu is \"fused\", which needs train.storage = \"bf16\" (here \"f32\")");

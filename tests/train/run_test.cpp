@@ -11,6 +11,7 @@
 #include "checkpoint/weights.hpp"
 #include "measure/inspect.hpp"
 #include "synthetic.hpp"
+#include "train/record.hpp"
 
 namespace mylos::train {
 namespace {
@@ -206,11 +207,15 @@ TEST(Run, FoldersOfOutputsAreMadeAndTheConfigurationIsNoOutput) {
   run(test::tiny_config(folder, {"train.steps=1", "output.weights=" + weights}), {});
   EXPECT_TRUE(std::filesystem::exists(weights));
   Config c = test::tiny_config(folder, {"train.steps=1", "output.overwrite=true"});
-  c.file = folder.file("run.toml");
-  std::ofstream(c.file) << to_toml(c);
-  c.output.log = c.file;
-  EXPECT_THROW(run(c, {}), Error);
-  EXPECT_NO_THROW(load_config(c.file, {}));
+  const std::string all = folder.file("all.toml"), top = folder.file("run.toml");
+  std::ofstream(all) << to_toml(c);
+  std::ofstream(top) << "include = \"all.toml\"\n";
+  c = load_config(top, {});
+  for (const std::string& file : {top, all}) {
+    c.output.log = file;
+    EXPECT_THROW(run(c, {}), Error) << file;
+    EXPECT_NO_THROW(load_config(file, {}));
+  }
 }
 
 TEST(Run, ErrorsInTheDataReachTheUserAndTheBundle) {
@@ -261,12 +266,26 @@ TEST(Run, OnlyAnEarlierRunsFilesAreReplaced) {
   std::filesystem::create_directory(folder.file("folder.h5"));
   ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink(folder.file("train.bin"), folder.file("link.jsonl"));
+  test::tiny_config(folder);  // makes the tokens
+  std::ofstream(folder.file("train.bin.json"))
+      << R"({"format": "mylos-tokens", "version": 1, "dtype": "u16", "vocab": 61, "tokenizer": "tokenizer.json"})";
+  for (const char* name : {"tokenizer.json", "tokenizer.bytes.json", "products.json"})
+    std::ofstream(folder.file(name)) << name;
   for (const std::string& output :
        {"output.bundle=" + folder.file("folder.h5"), "output.log=" + folder.file("train.bin"),
         "output.weights=" + folder.file("validation.bin"), "output.log=" + folder.file("link.jsonl"),
-        "output.log=" + folder.file("pipe")})
-    EXPECT_THROW(run(test::tiny_config(folder, {"output.overwrite=true", output}), {}), Error) << output;
-  for (const char* kept : {"folder.h5", "train.bin", "validation.bin", "pipe"})
+        "output.log=" + folder.file("pipe"), "output.log=" + folder.file("train.bin.json"),
+        "output.weights=" + folder.file("tokenizer.json"), "output.log=" + folder.file("tokenizer.bytes.json"),
+        "output.log=" + folder.file("products.json")})
+    try {
+      check_outputs(test::tiny_config(
+          folder, {"output.overwrite=true", output, "train.products=" + folder.file("products.json")}));
+      ADD_FAILURE() << output;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("choose another name"), std::string::npos) << e.what();
+    }
+  for (const char* kept : {"folder.h5", "train.bin", "validation.bin", "pipe", "train.bin.json", "tokenizer.json",
+                           "tokenizer.bytes.json", "products.json"})
     EXPECT_TRUE(std::filesystem::exists(folder.file(kept))) << kept;
 }
 
