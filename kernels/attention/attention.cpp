@@ -17,7 +17,7 @@ void check_shape(const AttentionShape& s) {
         s.sequence, s.heads, s.kv_heads, s.head_size);
   check(s.heads % s.kv_heads == 0, "attention: {} heads over {} key/value heads; heads must be a multiple of kv_heads",
         s.heads, s.kv_heads);
-  check(s.head_size <= kMaxHeadSize, "attention: head size {} is above {}; use more heads", s.head_size, kMaxHeadSize);
+  check(s.head_size <= kMaxHeadSize, "attention: head size {} is above {}", s.head_size, kMaxHeadSize);
   check(s.sequence < (std::int64_t(1) << 31) - 64,
         "attention: sequence {} does not fit the i32 positions of document_start", s.sequence);
 }

@@ -18,6 +18,8 @@
 
 namespace mylos::kernels {
 
+inline constexpr std::int64_t kMaxHeadSize = 256;
+
 struct AttentionShape {
   std::int64_t batch, sequence, heads, kv_heads, head_size;
 };

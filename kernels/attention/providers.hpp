@@ -34,8 +34,6 @@ struct Arguments {
 
 void expect_room(const Arguments& a, std::int64_t bytes);  // of its workspace
 
-inline constexpr std::int64_t kMaxHeadSize = 256;
-
 namespace portable {
 std::int64_t workspace_bytes(const AttentionShape& shape, bool backward);
 void forward(const Stream& stream, const Arguments& a);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "kernels/attention/attention.hpp"
 
 namespace mylos::model {
 namespace {
@@ -22,7 +23,7 @@ void bind(ConfigBinder& keys, ModelConfig& c) {
   keys.integer("layers", c.layers, 1, 1 << 14, "decoder blocks L");
   keys.integer("heads", c.heads, 1, 1 << 14, "query heads H");
   keys.integer("kv_heads", c.kv_heads, 0, 1 << 14, "key/value heads K, a divisor of heads; 0: heads");
-  keys.integer("head_size", c.head_size, 0, 1 << 14, "width h of a head, even; 0: dim / heads");
+  keys.integer("head_size", c.head_size, 0, kernels::kMaxHeadSize, "width h of a head, even; 0: dim / heads");
   keys.integer("ffn", c.ffn, 0, 1 << 22,
                "feed-forward width F; 0: 256 * ceil(int(8 * dim / 3 * ffn_multiplier) / 256)");
   keys.real("ffn_multiplier", c.ffn_multiplier, 1e-3, 1e3,
@@ -54,6 +55,11 @@ ModelConfig resolve(ModelConfig c) {
   }
   check(c.head_size > 0 && c.head_size % 2 == 0,
         "model.head_size is {}; RoPE rotates pairs, so it must be even and above 0", c.head_size);
+  check(
+      c.head_size <= kernels::kMaxHeadSize,
+      "model.head_size is {} (of dim {} and {} heads where it is not given); it must be at most {}: raise model.heads "
+      "or give model.head_size",
+      c.head_size, c.dim, c.heads, kernels::kMaxHeadSize);
   check(std::isfinite(c.ffn_multiplier) && c.ffn_multiplier > 0, "model.ffn_multiplier is {}; it must be above 0",
         c.ffn_multiplier);
   if (c.ffn == 0) c.ffn = ffn_width(c.dim, c.ffn_multiplier);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "data/tokenizer.hpp"
@@ -100,6 +102,9 @@ Generated generate(const GenerationOptions& options, const std::function<void(st
         "'{}' does not say which tokenizer its tokens are from; name it with --tokenizer (byte, a tokenizer.json or a "
         "SentencePiece .model)",
         options.weights);
+  std::error_code error;
+  check(!options.tokenizer.empty() || name == "byte" || std::filesystem::exists(name, error),
+        "the tokenizer '{}' that '{}' names is not there; say where it is now with --tokenizer", name, options.weights);
   const std::unique_ptr<data::Tokenizer> tokenizer = data::make_tokenizer(name);
   check(tokenizer->vocab() <= file.config.model.vocab,
         "tokenizer '{}' has {} tokens, the model {}; it is not the one the model was trained with", name,

@@ -28,7 +28,8 @@ StepProfiler::StepProfiler(const Config& config, const ProfileRequest& request)
         "a run of {} step cannot be profiled: one step is needed before the profiled ones; set train.steps=2 or more",
         steps);
   count_ = request.steps.value_or(std::min(ProfileRequest::kUsualSteps, steps - request.after.value_or(1)));
-  const std::int64_t after = request.after.value_or(std::min(ProfileRequest::kUsualAfter, steps - count_));
+  const std::int64_t after =
+      request.after.value_or(std::max<std::int64_t>(1, std::min(ProfileRequest::kUsualAfter, steps - count_)));
   check(after >= 1 && count_ >= 1 && count_ <= ProfileRequest::kMostSteps && count_ <= steps - after,
         "{} steps after step {} cannot be profiled in a run of {}: 1 to {} steps can, after step 1 or later; change "
         "--profile-steps, "

@@ -223,6 +223,8 @@ TEST_F(CommandLine, TrainWithAProfileOfKernels) {
   expect_error({"train", config, "--profile", "--profile-steps", "101"}, 2, "from 1 to 100");
   const std::string again = "--output.overwrite=true";
   expect_error({"train", config, again, "--profile", "--profile-after", "3"}, 1, "after step 3 cannot be profiled");
+  expect_error({"train", config, again, "--profile", "--profile-steps", "50"}, 1,
+               "50 steps after step 1 cannot be profiled");
   for (const char* wrong : {"-1", "0", "99999999999999999999", "2.5", "x"})
     for (const auto& [option, most] : {std::pair("--profile-after", "1000000000"), std::pair("--profile-steps", "100")})
       expect_error({"train", config, again, "--profile", option, wrong}, 2,

@@ -72,6 +72,7 @@ TEST(ModelConfig, ImpossibleModelsNameTheKey) {
   EXPECT_NE(error_of({.heads = 6, .kv_heads = 4, .head_size = 8}).find("model.kv_heads is 4"), std::string::npos);
   EXPECT_NE(error_of({.dim = 100, .heads = 7}).find("model.heads is 7"), std::string::npos);
   EXPECT_NE(error_of({.heads = 4, .head_size = 7}).find("model.head_size is 7"), std::string::npos);
+  EXPECT_NE(error_of({.dim = 2048, .heads = 4}).find("model.head_size is 512"), std::string::npos);
   EXPECT_NE(error_of({.ffn_multiplier = -1}).find("model.ffn_multiplier is -1"), std::string::npos);
   EXPECT_NE(error_of({.vocab = 1}).find("vocab"), std::string::npos);
   EXPECT_EQ(error_of({}), "");
