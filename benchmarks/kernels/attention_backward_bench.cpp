@@ -67,9 +67,12 @@ int main_of(int argc, char** argv) {
   std::vector<std::int64_t> sequences;
   for (int i = 2; i < argc; ++i) sequences.push_back(std::clamp(std::atoi(argv[i]), 1, kTokens));
   if (sequences.empty()) sequences = {512, 1024, 2048, 4096, 8192, 16384};
-  for (const auto& [heads, kv_heads] : {std::pair{32, 8}, std::pair{16, 16}})
+  struct Heads {
+    int all, kv, size;
+  };
+  for (const auto& [heads, kv_heads, size] : {Heads{32, 8, 128}, Heads{16, 16, 128}, Heads{12, 12, 64}})
     for (const std::int64_t S : sequences) {
-      Bench b({kTokens / S, S, heads, kv_heads, 128});
+      Bench b({kTokens / S, S, heads, kv_heads, size});
       if (!attention::has_provider(Provider::warpgroups, b.s, DType::bf16)) {
         fmt::print("no warpgroups in this build or on this device\n");
         return 1;
@@ -85,11 +88,12 @@ int main_of(int argc, char** argv) {
         }
         ratios.push_back(library.back() / own.back());
       }
-      const double flops = 5.0 * double(kTokens) * double(S) * heads * 128;
+      const double flops = 5.0 * double(kTokens) * double(S) * heads * size;
       fmt::print(
-          "S {:5} heads {:2}/{:2}: warpgroups {:8.1f} us {:6.1f} TFLOP/s, cuDNN {:8.1f} us, {:5.3f}x ({:5.3f} to "
+          "S {:5} heads {:2}/{:2} of {:3}: warpgroups {:8.1f} us {:6.1f} TFLOP/s, cuDNN {:8.1f} us, {:5.3f}x ({:5.3f} "
+          "to "
           "{:5.3f}), apart {:.2e}\n",
-          S, heads, kv_heads, measure::median(own) * 1e6, flops / measure::median(own) * 1e-12,
+          S, heads, kv_heads, size, measure::median(own) * 1e6, flops / measure::median(own) * 1e-12,
           measure::median(library) * 1e6, measure::median(ratios), *std::ranges::min_element(ratios),
           *std::ranges::max_element(ratios), apart);
       std::fflush(stdout);

@@ -121,7 +121,7 @@ Provider default_provider(const AttentionShape& shape, DType dtype, const Attent
 
 Provider backward_provider(const AttentionShape& shape, DType dtype, const AttentionDocuments& documents,
                            const AttentionOptions& options) {
-  const bool takes = !documents && !options.deterministic;
+  const bool takes = !documents && !options.deterministic && shape.sequence >= warpgroups::faster_from(shape.head_size);
   return takes && has_provider(Provider::warpgroups, shape, dtype) ? Provider::warpgroups
                                                                    : default_provider(shape, dtype, documents);
 }

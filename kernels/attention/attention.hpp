@@ -24,8 +24,9 @@ struct AttentionShape {
   std::int64_t batch, sequence, heads, kv_heads, head_size;
 };
 struct AttentionOptions {
-  // false lets the backward pass add up dq in any order: heads of 128 without documents then take our own kernel on Hopper, the rest cuDNN's. On an H200,
-  // S 4096, 32/8 heads of 128, 15 % of the pass and 2 GiB of workspace. The forward pass, and other providers, are deterministic either way.
+  // false lets the backward pass add up dq in any order: without documents heads of 128, and of 64 from 512 tokens on, then take our own kernel on Hopper,
+  // the rest cuDNN's. On an H200, S 4096, 32/8 heads of 128, 15 % of the pass and 2 GiB of workspace. The forward pass, and other providers, are deterministic
+  // either way.
   bool deterministic = true;
   // Of the workspace: false, when no batch has documents.
   bool documents = true;

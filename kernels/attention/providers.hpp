@@ -67,9 +67,12 @@ void forward(const Stream& stream, const Arguments& a);
 void backward(const Stream& stream, const Arguments& a);
 }  // namespace tiles
 
-// warpgroups_*_sm90a.cpp, with MYLOS_WARPGROUPS: the backward pass alone, of what cuDNN's forward pass left; bf16, heads of 128, aligned operands, no
-// documents. dq is added up in any order, dk and dv in one.
+// warpgroups*_sm90a.cpp, with MYLOS_WARPGROUPS: the backward pass alone, of what cuDNN's forward pass left; bf16, heads of 64 and 128, aligned operands,
+// no documents. dq is added up in any order, dk and dv in one.
 namespace warpgroups {
+// Tokens of a sequence from which on this is preferred to cuDNN's pass (bench_kernels_attention_backward): heads of 128 at every length, of 64 where it was
+// held against cuDNN's.
+constexpr std::int64_t faster_from(std::int64_t head_size) { return head_size <= 64 ? 512 : 1; }
 bool supports(const AttentionShape& shape, DType dtype);
 std::int64_t workspace_bytes(const AttentionShape& shape);
 void backward(const Stream& stream, const Arguments& a);

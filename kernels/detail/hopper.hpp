@@ -141,9 +141,15 @@ __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&words)[4
                : "memory");
 }
 
-// For a kernel of three warpgroups, one of which only starts copies.
-__device__ inline void take_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
-__device__ inline void take_many_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
+// For a kernel of three warpgroups, one of which only starts copies: kFew + 2 kMany are at most 504.
+template <int kFew = 24>
+__device__ void take_few_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFew));
+}
+template <int kMany = 240>
+__device__ void take_many_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
+}
 
 #endif
 

@@ -57,7 +57,23 @@ __device__ void multiply_add(float (&d)[128], std::uint64_t a, std::uint64_t b, 
       : "l"(a), "l"(b), "r"(add), "n"(int(kAcrossA)), "n"(int(kAcrossB)));
 }
 
-// The same of 64 columns.
+// The same of 128 columns.
+template <bool kAcrossA, bool kAcrossB>
+__device__ void multiply_add(float (&d)[64], std::uint64_t a, std::uint64_t b, int add) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+      "}, %64, %65, p, 1, 1, %67, %68;\n}"
+      : MYLOS_SUMS8(0), MYLOS_SUMS8(8), MYLOS_SUMS8(16), MYLOS_SUMS8(24), MYLOS_SUMS8(32), MYLOS_SUMS8(40),
+        MYLOS_SUMS8(48), MYLOS_SUMS8(56)
+      : "l"(a), "l"(b), "r"(add), "n"(int(kAcrossA)), "n"(int(kAcrossB)));
+}
+
+// And of 64.
 template <bool kAcrossA, bool kAcrossB>
 __device__ void multiply_add(float (&d)[32], std::uint64_t a, std::uint64_t b, int add) {
   asm volatile(
@@ -87,26 +103,31 @@ __device__ void multiply_add(float (&d)[64], const std::uint32_t* a, std::uint64
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(int(kAcrossB)));
 }
 
+// And of 64.
+template <bool kAcrossB>
+__device__ void multiply_add(float (&d)[32], const std::uint32_t* a, std::uint64_t b, int add) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
+      : MYLOS_SUMS8(0), MYLOS_SUMS8(8), MYLOS_SUMS8(16), MYLOS_SUMS8(24)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(int(kAcrossB)));
+}
+#undef MYLOS_SUMS8
+
 // D += A · B of 128 columns, both operands in shared memory and along or across alike.
 template <bool kAcross>
 __device__ void multiply_add(float (&d)[64], std::uint64_t a, std::uint64_t b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, %66, %66;"
-      : MYLOS_SUMS8(0), MYLOS_SUMS8(8), MYLOS_SUMS8(16), MYLOS_SUMS8(24), MYLOS_SUMS8(32), MYLOS_SUMS8(40),
-        MYLOS_SUMS8(48), MYLOS_SUMS8(56)
-      : "l"(a), "l"(b), "n"(int(kAcross)));
+  multiply_add<kAcross, kAcross>(d, a, b, 1);
 }
-#undef MYLOS_SUMS8
 
 // Sums have a value only behind the wait for their products: no use of them moves above this.
 template <int kCount>
 __device__ void take_sums(float (&d)[kCount]) {
 #pragma unroll
-  for (float& x : d) asm volatile("" : "+f"(x)::"memory");
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 }  // namespace mylos::kernels::hopper

@@ -165,12 +165,17 @@ TEST(AttentionWarpgroups, MatchReferenceAndRepeatKeysAndValues) {
   std::uint64_t seed = test_seed() + 6000;
   for (const AttentionShape s :
        {AttentionShape{2, 130, 4, 2, 128}, AttentionShape{1, 257, 6, 2, 128}, AttentionShape{3, 64, 4, 4, 128},
-        AttentionShape{2, 5, 2, 1, 128}, AttentionShape{1, 640, 3, 3, 128}, AttentionShape{5, 128, 16, 8, 128}})
+        AttentionShape{2, 5, 2, 1, 128}, AttentionShape{1, 640, 3, 3, 128}, AttentionShape{5, 128, 16, 8, 128},
+        AttentionShape{2, 130, 4, 2, 64}, AttentionShape{1, 257, 6, 2, 64}, AttentionShape{3, 64, 4, 4, 64},
+        AttentionShape{2, 2, 2, 1, 64}, AttentionShape{2, 191, 3, 1, 64}, AttentionShape{1, 640, 3, 3, 64},
+        AttentionShape{5, 128, 16, 8, 64}, AttentionShape{2, 385, 3, 3, 64}, AttentionShape{1, 1023, 2, 1, 64},
+        // More blocks of keys than multiprocessors: of one step, of one and two, of up to three with two heads each.
+        AttentionShape{40, 100, 8, 8, 64}, AttentionShape{24, 130, 8, 8, 64}, AttentionShape{20, 300, 6, 3, 64}})
     for (const Memory memory : {Memory::fused, Memory::dense}) {
       if (!kernels::attention::has_provider(Provider::warpgroups, s, DType::bf16))
         GTEST_SKIP() << "warpgroups are not in this build or not on this device";
       SCOPED_TRACE(::testing::Message() << "B " << s.batch << " S " << s.sequence << " heads " << s.heads << "/"
-                                        << s.kv_heads);
+                                        << s.kv_heads << " of " << s.head_size);
       const Values x = rounded(random_values(s, seed += 10), DType::bf16);
       const Results first = run(Provider::warpgroups, s, x, {}, DType::bf16, memory),
                     again = run(Provider::warpgroups, s, x, {}, DType::bf16, memory);
@@ -186,7 +191,13 @@ TEST(AttentionWarpgroups, AreTakenForPlainBatchesInAnyOrderAlone) {
   const bool there = kernels::attention::has_provider(Provider::warpgroups, s, DType::bf16);
   EXPECT_EQ(backward_provider(s, DType::bf16, {}, {.deterministic = false}) == Provider::warpgroups, there);
   EXPECT_NE(backward_provider(s, DType::bf16, {}, {}), Provider::warpgroups);
-  EXPECT_NE(backward_provider({1, 256, 4, 2, 64}, DType::bf16, {}, {.deterministic = false}), Provider::warpgroups);
+  const std::int64_t from = kernels::attention::warpgroups::faster_from(64);
+  const auto of_64 = [&](std::int64_t sequence) {
+    return backward_provider({1, sequence, 4, 2, 64}, DType::bf16, {}, {.deterministic = false});
+  };
+  EXPECT_EQ(of_64(from) == Provider::warpgroups, there);
+  EXPECT_NE(of_64(from - 1), Provider::warpgroups);
+  EXPECT_NE(backward_provider({1, 1024, 4, 2, 80}, DType::bf16, {}, {.deterministic = false}), Provider::warpgroups);
   EXPECT_NE(backward_provider(s, DType::f32, {}, {.deterministic = false}), Provider::warpgroups);
   const DeviceTensor start = empty_device({1, 256}, DType::i32);
   const kernels::AttentionDocuments documents(start.tensor);
