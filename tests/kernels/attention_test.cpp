@@ -167,7 +167,7 @@ TEST(AttentionWarpgroups, MatchReferenceAndRepeatKeysAndValues) {
        {AttentionShape{2, 130, 4, 2, 128}, AttentionShape{1, 257, 6, 2, 128}, AttentionShape{3, 64, 4, 4, 128},
         AttentionShape{2, 5, 2, 1, 128}, AttentionShape{1, 640, 3, 3, 128}, AttentionShape{5, 128, 16, 8, 128},
         AttentionShape{2, 130, 4, 2, 64}, AttentionShape{1, 257, 6, 2, 64}, AttentionShape{3, 64, 4, 4, 64},
-        AttentionShape{2, 2, 2, 1, 64}, AttentionShape{2, 191, 3, 1, 64}, AttentionShape{1, 640, 3, 3, 64},
+        AttentionShape{2, 5, 2, 1, 64}, AttentionShape{2, 191, 3, 1, 64}, AttentionShape{1, 640, 3, 3, 64},
         AttentionShape{5, 128, 16, 8, 64}, AttentionShape{2, 385, 3, 3, 64}, AttentionShape{1, 1023, 2, 1, 64},
         // More blocks of keys than multiprocessors: of one step, of one and two, of up to three with two heads each.
         AttentionShape{40, 100, 8, 8, 64}, AttentionShape{24, 130, 8, 8, 64}, AttentionShape{20, 300, 6, 3, 64}})
