@@ -30,11 +30,13 @@ KOKKOS_FUNCTION void start_copy([[maybe_unused]] void* scratch, [[maybe_unused]]
 }
 
 // A slot is one pack of each thread; they move in batches of kBatch slots. Of a row's kHeld + kParked batches the first are
-// held in registers between the two passes, the others stay in the ring, which has kRing places. What a longer row has
-// beyond is read twice.
-template <int threads, int teams, int batch, int held, int parked, int ring>
+// held in registers between the two passes, the others stay in the ring, which has kRing places. The kAhead batches behind
+// those that are loaded are on their way to the L2 cache, each as one piece: memory gives a piece faster than its packs. What
+// a longer row has beyond its batches is read twice.
+template <int threads, int teams, int batch, int held, int parked, int ring, int ahead = 0>
 struct RowShape {
-  static constexpr int kThreads = threads, kTeams = teams, kBatch = batch, kHeld = held, kParked = parked, kRing = ring;
+  static constexpr int kThreads = threads, kTeams = teams, kBatch = batch, kHeld = held, kParked = parked, kRing = ring,
+                       kAhead = ahead;
   static constexpr int kBatches = kHeld + kParked, kBatchBytes = kBatch * kThreads * 16;
   static constexpr std::int64_t kRowBytes = std::int64_t(kBatches) * kBatchBytes;
   static_assert(kThreads % 32 == 0 && kThreads <= 1024 && kParked < kRing && kRing <= kBatches);
@@ -157,6 +159,11 @@ struct StreamedRows {
     KOKKOS_IF_ON_DEVICE((return int(threadIdx.x);))
     KOKKOS_IF_ON_HOST((return 0;))
   }
+  // Whether this is the team's first thread, rank 0.
+  static KOKKOS_FUNCTION bool leads() {
+    KOKKOS_IF_ON_DEVICE((return threadIdx.x == 0 && threadIdx.y == 0;))
+    KOKKOS_IF_ON_HOST((return true;))
+  }
   KOKKOS_FUNCTION Scratch scratch_of(const Member& team, int rank) const {
     Piece* const slots = static_cast<Piece*>(team.team_scratch(0).get_shmem_aligned(+kScratch, 16));
     RunningSum* const sums = reinterpret_cast<RunningSum*>(slots + kRing * kBatch * kThreads);
@@ -221,6 +228,17 @@ struct StreamedRows {
     });
     end_group();
     s.oldest = place(s, 1);
+    if constexpr (Shape::kAhead > 0) ask<kComing + Shape::kAhead>(next, later);
+  }
+  // Batch b of `next`, or of `later` behind it: one thread, for the team.
+  template <int b>
+  static KOKKOS_FUNCTION void ask(const Row& next, const Row& later) {
+    static_assert(b < 2 * Shape::kBatches);
+    constexpr int kFirst = offset_of(b % Shape::kBatches, 0);
+    const Row& row = b < Shape::kBatches ? next : later;
+    if (leads() && row.packs > kFirst)
+      ask_for(row.first + std::int64_t(kFirst) * kSize,
+              std::uint32_t(Kokkos::min(row.packs - kFirst, kBatch * kThreads)) * 16);
   }
   static KOKKOS_FUNCTION void read(const Scratch& s, int at, Piece (&words)[kBatch]) {
     for (int g = 0; g < kBatch; ++g)
