@@ -70,8 +70,8 @@ void run(const Stream& stream, const LossRows& rows, const float* grad_scale) {
 #if defined(KOKKOS_ENABLE_CUDA)
   // Rows of up to 64 KB, two teams a multiprocessor; and up to 256 KB, which takes one of them whole. The shape decides the
   // order of the sum, so a loss alone has the same bits as with its gradient.
-  using Short = RowShape<512, 2, 2, 2, 2, 3>;
-  using Long = RowShape<512, 1, 4, 4, 4, 7, 1>;
+  using Short = RowShape<512, 2, 1, 4, 4, 5, 2>;
+  using Long = RowShape<512, 1, 4, 4, 4, 6, 1>;
   if (rows.vocabulary * std::int64_t(sizeof(T)) <= Short::kRowBytes)
     launch_rows<T, with_gradient, Short>(exec_of(stream), label, rows, grad_scale);
   else

@@ -3,8 +3,9 @@
 // its row in registers and parks the rest in scratch memory, a ring whose other slots have the loads of its next rows under
 // way: whatever leaves the ring makes room for the next load. While the gradient of one row is written, the next row's sum
 // is taken, batch by batch; only its end, one barrier, is left to wait for. Multiprocessors are not equally near to memory, so
-// rows are not given out beforehand: when a team begins one, it takes the next but one of those left. A row has the same bits in any
-// team. The word that counts them is 0 again at the end: how often teams will take from it is known when the launch begins.
+// rows are not given out beforehand: when a team ends one, it has one more and takes another of those left; no earlier, so that
+// teams run out of rows at about the same time. A row has the same bits in any team. The word that counts rows is 0 again at the
+// end: how often teams will take from it is known when the launch begins.
 #pragma once
 
 #include <algorithm>
@@ -102,9 +103,6 @@ struct StreamedRows {
     Summed now{.row = {next.first, kNone, next.index}};
     for (;;) {
       const bool more = next.index < rows.tokens;
-      // The answer is not waited for before the row's end.
-      std::uint32_t claimed = later.index + teams;
-      if (rank == 0 && later.index < rows.tokens) claimed = 2 * teams + claim(teams);
       const std::int32_t label = more ? rows.labels[next.index] : -1;
       RunningSum sum;
       each<kParked>([&](auto j) {
@@ -123,9 +121,12 @@ struct StreamedRows {
       const std::int64_t tail_at = whole_packs() * kSize + rank;
       const float tail = more && tail_at < rows.vocabulary ? element(next, rank, tail_at) : -FLT_MAX;
 
+      std::uint32_t claimed = later.index + teams;
       each<kHeld>([&](auto j) {
         constexpr int b = decltype(j)::value;
         Piece(&words)[kBatch] = held[with_gradient ? b : 0];
+        // Early enough that the row's end need not wait for the answer.
+        if (b == kHeld - 1 && rank == 0 && later.index < rows.tokens) claimed = 2 * teams + claim(teams);
         if constexpr (with_gradient) {
           if (reaches<b>(now.row, rank)) write<b>(now, words);
           if (reaches<b>(next, rank)) read(s, s.oldest, words);  // it has been added kParked batches ago
