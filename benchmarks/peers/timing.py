@@ -5,8 +5,10 @@ measure(calls, ...) takes the same work on different operands, one callable a se
 kernel that keeps the device busy until all of them are queued: launches cost nothing. Not captured, the host queues as fast as it can,
 as it would in training, and where it is slower than the device its time counts.
 
-Warm-up ends when the medians of two batches of rounds in a row differ by less than 2 %, or when its part of the budget is spent.
-Sampling ends when the 95 % interval of the median (order statistics) is narrower than 1 % of it after 20 samples, or with the budget.
+Warm-up and samples have the rules of mylos' own harness (benchmarks/harness/rules.hpp): in its first tenths of a second a GPU draws more
+power than its limit allows, and a peer that was timed then would have been timed on another device. Warm-up lasts a quarter of a
+second on a GPU and ends when the medians of two batches of rounds in a row differ by less than 2 %, or when its part of the budget is
+spent. Sampling ends when the 95 % interval of the median (order statistics) is narrower than 1 % of it after 20 samples, or with the budget.
 """
 import contextlib
 import math
@@ -16,11 +18,14 @@ import time
 import torch
 
 COLD_BYTES = 512 << 20  # ten times the L2 of an H200
-WARM_UP_RULE = "batches of rounds until two medians in a row differ by less than 2 %, at most 40 % of the budget"
+WARM_UP_S = 0.25  # on a GPU
+WARM_UP_PART = 0.3  # of the budget, at most
+WARM_UP_RULE = ("batches of rounds until two medians in a row differ by less than 2 %, for at least 0.25 s on a GPU; at most 30 % of the "
+                "budget")
 STOP_RULE = "95 % interval of the median below 1 % of it with 20 samples or more ('width'), or the budget"
 MOST_SAMPLES = 2000
 BATCH = 5  # samples queued at once
-SAMPLE_S = 2e-3  # a sample is at least so long: events resolve about a microsecond
+SAMPLE_S = 5e-3  # a sample is at least so long: events resolve about a microsecond
 
 
 def rotating(bytes_of_a_set: float, device: str) -> int:
@@ -98,17 +103,19 @@ class DeviceRounds:
 
 def measure(calls: list, device: str, budget_s: float, captured: bool = False, least: int = 20, host: bool = False) -> dict:
     """Samples (seconds a call) and how they came about; `host` times on the host whatever the device."""
-    source = HostRounds(calls) if host or device != "cuda" else DeviceRounds(calls, captured)
+    on_device = device == "cuda" and not host
+    source = DeviceRounds(calls, captured) if on_device else HostRounds(calls)
+    least_warm = WARM_UP_S if on_device else 0.0
     begin = time.perf_counter()
     first = source.samples(1, 1)[0] * len(calls)
     rounds = max(1, math.ceil(SAMPLE_S / max(first, 1e-9)))
     batch = max(1, min(BATCH, int(0.1 * budget_s / max(first * rounds, 1e-9))))
     warm, last, warm_up_calls = None, None, 0
-    while time.perf_counter() - begin < 0.4 * budget_s:
+    while time.perf_counter() - begin < WARM_UP_PART * budget_s:
         last, warm = statistics.median(source.samples(batch, rounds)), last
         warm_up_calls += batch * rounds * len(calls)
         rounds = max(1, math.ceil(SAMPLE_S / (last * len(calls))))
-        if warm and abs(last - warm) < 0.02 * warm:
+        if warm and abs(last - warm) < 0.02 * warm and time.perf_counter() - begin > least_warm:
             break
     start, times, stop = time.perf_counter(), [], "budget"
     while not times or time.perf_counter() - begin < budget_s:
@@ -120,7 +127,7 @@ def measure(calls: list, device: str, budget_s: float, captured: bool = False, l
             stop = "samples"
             break
     return {"samples_s": times, "calls_per_sample": rounds * len(calls), "warm_up_calls": warm_up_calls, "warm_up_s": start - begin,
-            "stop": stop, "clock": "host" if isinstance(source, HostRounds) else "device", "captured": captured and not host and device == "cuda"}
+            "stop": stop, "clock": "device" if on_device else "host", "captured": captured and on_device}
 
 
 @contextlib.contextmanager
