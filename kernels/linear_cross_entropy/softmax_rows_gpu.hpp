@@ -46,8 +46,8 @@ struct RowShape {
 template <class T, bool with_gradient, class Shape>
 struct StreamedRows {
   static constexpr int kThreads = Shape::kThreads, kBatch = Shape::kBatch, kRing = Shape::kRing;
-  // Without a gradient nothing is needed twice.
-  static constexpr int kHeld = with_gradient ? Shape::kHeld : Shape::kBatches, kParked = Shape::kBatches - kHeld;
+  static constexpr int kHeld = Shape::kHeld, kParked = Shape::kParked;
+  static_assert(with_gradient || kParked == 0, "without a gradient nothing is needed twice");
   static constexpr int kSize = 16 / int(sizeof(T)), kWarps = kThreads / 32;
   static constexpr int kScratch = kRing * Shape::kBatchBytes + 2 * (kWarps + 1) * int(sizeof(RunningSum));
   using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kThreads, Shape::kTeams>>;
@@ -125,8 +125,9 @@ struct StreamedRows {
       each<kHeld>([&](auto j) {
         constexpr int b = decltype(j)::value;
         Piece(&words)[kBatch] = held[with_gradient ? b : 0];
-        // Early enough that the row's end need not wait for the answer.
-        if (b == kHeld - 1 && rank == 0 && later.index < rows.tokens) claimed = 2 * teams + claim(teams);
+        // Early enough that the row's end need not wait for the answer: a loss alone is done with a row in half the time.
+        if (b == (with_gradient ? kHeld - 1 : 0) && rank == 0 && later.index < rows.tokens)
+          claimed = 2 * teams + claim(teams);
         if constexpr (with_gradient) {
           if (reaches<b>(now.row, rank)) write<b>(now, words);
           if (reaches<b>(next, rank)) read(s, s.oldest, words);  // it has been added kParked batches ago
