@@ -32,7 +32,6 @@ std::int64_t BatchBlock::bytes() const { return ignored() + aligned(batch * word
 void HostBatch::prepare(std::int64_t rows, std::int64_t length, DType type) {
   prepare_unwritten(rows, length, type);
   std::memset(tokens_, 0, std::size_t(rows * row_bytes_));
-  std::memset(begins_, 0, std::size_t(rows * words_ * 4));
   std::memset(ignored_, 0xff, std::size_t(rows * words_ * 4));
 }
 
@@ -54,6 +53,7 @@ void HostBatch::prepare_unwritten(std::int64_t rows, std::int64_t length, DType 
   ignored_ = mask(now.ignored());
   row_bytes_ = (length + 1) * size_of(type);
   words_ = now.words();
+  std::memset(begins_, 0, std::size_t(now.bytes() - now.begins()));  // of all rows at once; ignored_ follows
   sources.assign(std::size_t(rows), -1);
   samples.assign(std::size_t(rows), -1);
   valid_tokens = 0;
@@ -70,11 +70,9 @@ HostBatch::Memory::~Memory() {
 }
 
 void HostBatch::begin_row(std::int64_t row, std::int64_t labelled) {
-  std::uint32_t *b = begins_ + row * words_, *i = ignored_ + row * words_;
-  std::fill(b, b + words_, 0u);
-  std::fill(i, i + labelled / 32, 0u);
+  std::uint32_t* const i = ignored_ + row * words_;
   i[labelled / 32] = ~0u << labelled % 32;
-  std::fill(i + labelled / 32 + 1, i + words_, ~0u);
+  for (std::int64_t w = labelled / 32 + 1; w < words_; ++w) i[w] = ~0u;
   row_ = row;
   labelled_ = labels_ = labelled;
   document_ = 0;
