@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 
+#include "base/files.hpp"
 #include "base/stop_signal.hpp"
 #include "base/text.hpp"
 #include "base/usage.hpp"
@@ -101,13 +102,19 @@ MeasureOptions measure_options(const Options& o) {
   return m;
 }
 
-// Its first state is published before the first case: from then on an earlier file would be gone.
-void refuse_to_replace(const Options& o) {
-  std::error_code error;
-  if (o.bundle.empty() || !std::filesystem::exists(o.bundle, error)) return;
-  check(o.overwrite, "'{}' exists; choose another name, or say --overwrite to replace it", o.bundle);
-  check(std::filesystem::is_regular_file(o.bundle, error),
-        "'{}' is not a regular file, and so is not replaced; choose another name", o.bundle);
+// Both are begun before the first case: from then on an earlier file would be gone.
+void check_outputs(const Options& o, const std::string& report) {
+  if (!o.bundle.empty() && !report.empty() && is_same_file(o.bundle, report))
+    usage_error("--bundle '{}' and --benchmark_out='{}' are one file; name two", o.bundle, report);
+  for (const std::string& path : {o.bundle, report}) {
+    std::error_code error;
+    if (path.empty() || !std::filesystem::exists(path, error)) continue;
+    check(o.products.empty() || !is_same_file(path, o.products),
+          "output '{}' is the file of products that is read; choose another name", path);
+    check(o.overwrite, "'{}' exists; choose another name, or say --overwrite to replace it", path);
+    check(std::filesystem::is_regular_file(path, error),
+          "'{}' is not a regular file, and so is not replaced; choose another name", path);
+  }
 }
 
 int measure_all(CommandLine& line, const Options& o) {
@@ -121,7 +128,7 @@ int measure_all(CommandLine& line, const Options& o) {
   }
   const MeasureOptions m = measure_options(o);
   give_google(line.googles);
-  refuse_to_replace(o);
+  check_outputs(o, line.google.out);
   ReportFile report(line.google.out, line.google.format);
 
   measure::Bundle bundle(o.bundle.empty() ? "mylos-bench.h5" : o.bundle, measure::BundleKind::bench);

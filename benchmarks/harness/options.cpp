@@ -32,7 +32,7 @@ const char* const kHelp = R"(mylos-bench [PATTERN...] [options]: times the compo
   --list               print the names and end
   --quick              the short list, short samples, caches as they are
   --bundle FILE        bundle of kind bench: raw samples, provenance, figures
-  --overwrite          replace FILE if it is there, from the first moment on
+  --overwrite          replace the files of --bundle and --benchmark_out if they are there, from the first moment on
   --budget S           seconds a case, warm-up included (2; quick: 0.25)
   --target_width PART  a case ends when the 95 % interval of its median is narrower than this part of it (0.01; quick: 0.05)
   --sample S           shortest sample in seconds (GPU 0.005, CPU 0.02; quick: 0.002)

@@ -11,7 +11,7 @@ namespace mylos::bench {
 
 struct Options {
   std::vector<std::string> patterns;  // regular expressions found in the name of a case; none: all
-  std::string bundle;                 // file to write, which must not be there without overwrite; empty: none
+  std::string bundle;                 // file to write; empty: none
   std::optional<double> budget_s, target_width, sample_s;
   double slow_down = 0;  // part of a call's time
   double pool_gib = 0;   // 0: as the device suits

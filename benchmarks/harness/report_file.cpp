@@ -36,8 +36,6 @@ ReportFile::ReportFile(std::string path, const std::string& format) : path_(std:
   if (path_.empty()) return;
   std::error_code error;
   begun_ = !std::filesystem::exists(path_, error);
-  check(begun_ || std::filesystem::is_regular_file(path_, error),
-        "--benchmark_out='{}' is not a regular file; choose another name", path_);
   check(std::ofstream(path_, std::ios::app).good(), "--benchmark_out='{}' cannot be written: {}; choose another name",
         path_, std::strerror(errno));
   if (format == "console")

@@ -15,7 +15,8 @@ namespace mylos::bench {
 
 class ReportFile {
  public:
-  ReportFile(std::string path, const std::string& format);  // an empty path: no file; "json" or "console"
+  // An empty path: no file; "json" or "console". A file that is there is replaced: whoever asks has checked that it may be.
+  ReportFile(std::string path, const std::string& format);
   ~ReportFile();
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;

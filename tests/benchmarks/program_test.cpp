@@ -41,10 +41,13 @@ class Program : public ::testing::Test {
   }
   Outcome shell(const std::string& words) const {
     const int status = std::system(("(" + words + ") > " + file("output") + " 2>&1").c_str());
-    std::ifstream in(file("output"));
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(file("output"))};
+  }
+  static std::string text_of(const std::string& path) {
+    std::ifstream in(path);
     std::ostringstream text;
     text << in.rdbuf();
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str()};
+    return text.str();
   }
 
  private:
@@ -149,17 +152,32 @@ TEST_F(Program, LeavesAValidBundleAndJson) {
 }
 
 TEST_F(Program, AnEarlierFileStaysUnlessToldOtherwise) {
-  const std::string file_there = file("there.h5"),
-                    arguments = "--quick harness/null --budget 0.05 --bundle " + file_there;
-  std::ofstream(file_there) << "precious";
-  const Outcome refused = run(arguments);
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_NE(refused.output.find("--overwrite"), std::string::npos) << refused.output;
-  std::string kept;
-  std::ifstream(file_there) >> kept;
-  EXPECT_EQ(kept, "precious");
-  EXPECT_EQ(run(arguments + " --overwrite").code, 0);
-  for (const measure::Finding& f : measure::validate(file_there)) EXPECT_FALSE(f.error) << f.where << ": " << f.what;
+  const std::string file_there = file("there");
+  for (const char* output : {"--bundle=", "--benchmark_out="}) {
+    const std::string arguments = "--quick harness/null --budget 0.05 " + (output + file_there);
+    std::ofstream(file_there) << "precious";
+    const Outcome refused = run(arguments);
+    EXPECT_EQ(refused.code, 1) << output;
+    EXPECT_NE(refused.output.find("--overwrite"), std::string::npos) << refused.output;
+    EXPECT_EQ(text_of(file_there), "precious") << output;
+    EXPECT_EQ(run(arguments + " --overwrite").code, 0) << output;
+    EXPECT_NE(text_of(file_there), "precious") << output;
+  }
+}
+
+TEST_F(Program, NoOutputTakesThePlaceOfAnotherOrOfWhatIsRead) {
+  const std::string quick = "--quick harness/null --budget 0.05 --overwrite ", place = file("place");
+  const Outcome twice = run(quick + "--bundle " + place + " --benchmark_out=" + file("./place"));
+  EXPECT_EQ(twice.code, 2) << twice.output;
+  EXPECT_NE(twice.output.find("are one file"), std::string::npos) << twice.output;
+  EXPECT_FALSE(fs::exists(place));
+  std::ofstream(place) << "precious";
+  for (const char* output : {"--bundle=", "--benchmark_out="}) {
+    const Outcome read = run(quick + "--products " + place + " " + output + place);
+    EXPECT_EQ(read.code, 1) << read.output;
+    EXPECT_NE(read.output.find("products that is read"), std::string::npos) << read.output;
+    EXPECT_EQ(text_of(place), "precious") << output;
+  }
 }
 
 TEST_F(Program, IsWhatMylosBenchStarts) {
