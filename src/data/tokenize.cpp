@@ -15,10 +15,10 @@
 #include "data/documents.hpp"
 #include "data/encoder_pool.hpp"
 #include "data/file.hpp"
-#include "data/folder_lock.hpp"
 #include "data/python_tool.hpp"
 #include "data/shard_writer.hpp"
 #include "data/tokenizer.hpp"
+#include "data/write_lock.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;
@@ -239,7 +239,7 @@ class Run {
   const TokenizeOptions& options_;
   TokenizeResult& result_;
   std::vector<std::string> files_;  // without those left out
-  std::optional<FolderLock> lock_;
+  std::optional<WriteLock> lock_;
   CorpusManifest manifest_;
   std::optional<ShardWriter> train_, validation_;
   std::int64_t bytes_before_ = 0;

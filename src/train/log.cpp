@@ -30,6 +30,7 @@ JsonLog::JsonLog(const std::string& path, std::vector<std::string> sources, std:
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   out_.open(path, std::ios::trunc);
   check(out_.good(), "cannot write the log '{}'; set output.log to a place that can be written", path);
+  lock_.emplace(path, kWork);
 }
 
 void JsonLog::line(const std::string& json) {

@@ -17,7 +17,7 @@ namespace mylos::train {
 // Makes the folder of a file that the configuration's command will write, and throws Error that says what is in its way: an earlier file
 // without output.overwrite, anything that is no file, what the command reads. Touches no file.
 void check_output(const Config& config, const std::string& path);
-// All outputs of a run.
+// All outputs of a run, which no other run may be writing.
 void check_outputs(const Config& config);
 
 class RunRecord {

@@ -10,10 +10,10 @@
 #include <random>
 
 #include "data/files.hpp"
-#include "data/folder_lock.hpp"
 #include "data/texts.hpp"
 #include "data/tokenize.hpp"
 #include "data/tokenizer_files.hpp"
+#include "data/write_lock.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::data {
@@ -166,7 +166,7 @@ TEST(TokenizeResume, AFolderIsOneProcessAtATime) {
   std::filesystem::create_directory(out / "o");
   const TokenizeOptions options{.inputs = {inputs.folder.path()}, .out = out / "o", .validation_fraction = 0};
   {
-    const FolderLock other(out / "o", "`mylos tokenize`");
+    const WriteLock other(out / "o", "`mylos tokenize`");
     EXPECT_HAS(error_of([&] { tokenize(options); }), "another process does `mylos tokenize` into");
     EXPECT_TRUE(std::filesystem::is_empty(out / "o"));
   }

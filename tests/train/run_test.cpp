@@ -4,8 +4,10 @@
 
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "checkpoint/weights.hpp"
@@ -56,24 +58,20 @@ void expect_sound(const std::string& bundle) {
     EXPECT_FALSE(f.error) << bundle << ": " << f.where << ": " << f.what;
 }
 
-// Sends a signal to this process when a certain text is written to it.
-class SignalAt : public std::stringbuf {
+// Does something when a certain text is written to it for the first time.
+class ActAt : public std::stringbuf {
  public:
-  SignalAt(std::string text, int signal) : text_(std::move(text)), signal_(signal) {}
+  ActAt(std::string text, std::function<void()> act) : text_(std::move(text)), act_(std::move(act)) {}
 
  protected:
   std::streamsize xsputn(const char* s, std::streamsize n) override {
-    if (!sent_ && std::string(s, std::size_t(n)).find(text_) != std::string::npos) {
-      sent_ = true;
-      std::raise(signal_);
-    }
+    if (act_ && std::string(s, std::size_t(n)).find(text_) != std::string::npos) std::exchange(act_, nullptr)();
     return std::stringbuf::xsputn(s, n);
   }
 
  private:
   std::string text_;
-  int signal_;
-  bool sent_ = false;
+  std::function<void()> act_;
 };
 
 TEST(Run, LossFallsAndEverythingIsWritten) {
@@ -141,7 +139,7 @@ TEST(Run, SignalsStopAfterTheStepWithEverythingWritten) {
     std::signal(signal, SIG_DFL);  // under nohup SIGHUP comes ignored, and stays so
     const test::Folder folder;
     const Config c = test::tiny_config(folder, {"output.overwrite=true"});
-    SignalAt buffer("step  7/40", signal);
+    ActAt buffer("step  7/40", [&] { std::raise(signal); });
     std::ostream out(&buffer);
     const RunResult r = run(c, {.out = &out, .terminal = false, .command_line = {}});
     EXPECT_EQ(r.status, RunStatus::stopped);
@@ -258,6 +256,27 @@ TEST(Run, MissingDataAndImpossibleFits) {
   EXPECT_THROW(run(test::tiny_config(folder, {"model.dim=65536", "model.layers=200", "train.batch=1000"}), {}), Error);
   EXPECT_THROW(run(test::tiny_config(folder, {"output.bundle=/proc/none/run.h5"}), {}), std::exception);
   EXPECT_FALSE(std::filesystem::exists(folder.file("run.h5"))) << "nothing is written for a run that cannot start";
+}
+
+// Both would publish under one name, each over what the other one has.
+TEST(Run, ARunThatStillGoesOnKeepsItsFiles) {
+  const test::Folder folder;
+  const Config c = test::tiny_config(folder, {"output.overwrite=true", "train.steps=2"});
+  std::string other;
+  ActAt buffer("step 1/2", [&] {
+    try {
+      run(c, {});
+    } catch (const Error& e) {
+      other = e.what();
+    }
+  });
+  std::ostream out(&buffer);
+  EXPECT_EQ(run(c, {.out = &out, .command_line = {}}).status, RunStatus::finished);
+  EXPECT_NE(other.find("another process does `mylos train` into '" + folder.file("run.jsonl")), std::string::npos)
+      << other;
+  EXPECT_EQ(read_log(folder.file("run.jsonl")).losses.size(), 2u);
+  expect_sound(folder.file("run.h5"));
+  EXPECT_EQ(run(c, {}).status, RunStatus::finished) << "what has ended can be replaced";
 }
 
 // Replacing begins with removing.
