@@ -144,8 +144,8 @@ class Reader final : public ConfigBinder {
     std::vector<std::string> read;
     if (const toml::array* list = node->as_array()) {
       for (const toml::node& element : *list) {
-        if (!element.is_string()) wrong(key, element, "a list of texts in quotes, and one element");
-        read.push_back(element.as_string()->get());
+        const std::string whole = fmt::format("{}[{}]", key, read.size());
+        read.push_back(as_text(whole.c_str(), element, "a text in quotes"));
       }
     } else {
       read.push_back(as_text(key, *node, "a list of texts in quotes"));

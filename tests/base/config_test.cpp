@@ -173,7 +173,9 @@ TEST_F(Config, WrongTypes) {
   EXPECT_HAS(error("[train]\nrate = true\n"), "train.rate must be a real number, but is the flag true");
   EXPECT_HAS(error("[train]\nfused = 1\n"), "train.fused must be true or false, but is the integer 1");
   EXPECT_HAS(error("[train]\nname = 1\n"), "train.name must be a text in quotes, but is the integer 1");
-  EXPECT_HAS(error("[train]\nfiles = [1]\n"), "train.files must be a list of texts");
+  EXPECT_HAS(error("[train]\nfiles = 1\n"), "train.files must be a list of texts in quotes, but is the integer 1");
+  EXPECT_HAS(error("[train]\nfiles = [\"a\", 1]\n"), "train.files[1] must be a text in quotes, but is the integer 1");
+  EXPECT_HAS(error("[train]\nfiles = [\"a\\u0000b\"]\n"), "train.files[0] has a zero byte");
   EXPECT_HAS(error("[train]\nname = 2026-01-01\n"), "but is a date or time");
   EXPECT_HAS(error("", {"train.steps=many"}), "train.steps must be an integer, but is the text \"many\"");
   EXPECT_HAS(error("[train]\nname = \"a\\u0000b\"\n"), "zero byte");
