@@ -6,6 +6,7 @@
 #include "base/build_info.hpp"
 #include "base/error.hpp"
 #include "data/file.hpp"
+#include "data/json_error.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;
@@ -29,11 +30,32 @@ Json counts_of(const Sidecar& s) {
   return {{"documents", s.documents}, {"tokens", s.tokens}, {"text_bytes", s.text_bytes}};
 }
 
+// As Json::at() and get(), with an Error that names the key.
+const Json& at(const Json& object, const char* key) {
+  check(object.contains(key), "its \"{}\" is missing", key);
+  return object.at(key);
+}
+
+template <class T>
+T get(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  try {
+    return value.get<T>();
+  } catch (const Json::type_error&) {
+    fail("its \"{}\" is of another type than it has to be ({})", key, value.type_name());
+  }
+}
+
+template <class T>
+T get_or(const Json& object, const char* key, const T& otherwise) {
+  return object.contains(key) ? get<T>(object, key) : otherwise;
+}
+
 Sidecar counts_from(const Json& json) {
   Sidecar s;
-  s.documents = json.at("documents").get<std::int64_t>();
-  s.tokens = json.at("tokens").get<std::int64_t>();
-  s.text_bytes = json.at("text_bytes").get<std::int64_t>();
+  s.documents = get<std::int64_t>(json, "documents");
+  s.tokens = get<std::int64_t>(json, "tokens");
+  s.text_bytes = get<std::int64_t>(json, "text_bytes");
   for (const std::int64_t count : {s.documents, s.tokens, s.text_bytes})
     if (count < 0 || count > kMaxCount) fail("a count of {} is not from 0 to 2^40", count);
   return s;
@@ -72,42 +94,43 @@ ShardState side_from(const Json& json, const CorpusManifest& about) {
     s.lossy = !about.lossy.empty();
     return s;
   };
-  for (const Json& shard : json.at("shards")) {
+  for (const Json& shard : at(json, "shards")) {
     state.closed.push_back(fill(counts_from(shard)));
-    state.closed.back().sha256 = shard.at("sha256").get<std::string>();
+    state.closed.back().sha256 = get<std::string>(shard, "sha256");
   }
-  if (json.contains("open")) state.open = fill(counts_from(json.at("open")));
+  if (json.contains("open")) state.open = fill(counts_from(at(json, "open")));
   return state;
 }
 
 CorpusManifest parse(const std::string& text) {
-  const Json json = Json::parse(text);
-  if (json.at("format") != "mylos-corpus") fail("its \"format\" is not \"mylos-corpus\"");
-  if (json.at("version") != 1) fail("its version is not known to this build, which reads version 1");
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) fail("it is {}", why_not_json(text));
+  if (at(json, "format") != "mylos-corpus") fail("its \"format\" is not \"mylos-corpus\"");
+  if (at(json, "version") != 1) fail("its version is not known to this build, which reads version 1");
   CorpusManifest m;
-  m.complete = json.at("complete").get<bool>();
-  const Json& o = json.at("options");
-  m.options = {o.at("tokenizer").get<std::string>(),      o.at("jsonl_field").get<std::string>(),
-               o.at("validation_fraction").get<double>(), o.at("shard_tokens").get<std::int64_t>(),
-               o.at("skip_invalid").get<bool>(),          o.value("allow_lossy", false)};
-  for (const Json& i : json.at("inputs"))
+  m.complete = get<bool>(json, "complete");
+  const Json& o = at(json, "options");
+  m.options = {get<std::string>(o, "tokenizer"),      get<std::string>(o, "jsonl_field"),
+               get<double>(o, "validation_fraction"), get<std::int64_t>(o, "shard_tokens"),
+               get<bool>(o, "skip_invalid"),          get_or(o, "allow_lossy", false)};
+  for (const Json& i : at(json, "inputs"))
     m.inputs.push_back(
-        {i.at("path").get<std::string>(), i.at("bytes").get<std::int64_t>(), i.at("modified_ns").get<std::int64_t>()});
-  m.left_out = json.at("left_out").get<std::vector<std::string>>();
-  const Json& tokenizer = json.at("tokenizer");
-  m.tokenizer = tokenizer.at("name").get<std::string>();
+        {get<std::string>(i, "path"), get<std::int64_t>(i, "bytes"), get<std::int64_t>(i, "modified_ns")});
+  m.left_out = get<std::vector<std::string>>(json, "left_out");
+  const Json& tokenizer = at(json, "tokenizer");
+  m.tokenizer = get<std::string>(tokenizer, "name");
   if (m.tokenizer != "byte" && m.tokenizer != "tokenizer.json" && m.tokenizer != "tokenizer.model")
     fail("its tokenizer is '{}', none that `mylos tokenize` puts there", m.tokenizer);
-  m.tokenizer_sha256 = tokenizer.value("sha256", "");
-  m.lossy = tokenizer.value("lossy", "");
-  m.vocab = tokenizer.at("vocab").get<std::int64_t>();
-  m.end_of_text = tokenizer.at("end_of_text").get<std::int64_t>();
-  m.train = side_from(json.at("train"), m);
-  m.validation = side_from(json.at("validation"), m);
+  m.tokenizer_sha256 = get_or<std::string>(tokenizer, "sha256", "");
+  m.lossy = get_or<std::string>(tokenizer, "lossy", "");
+  m.vocab = get<std::int64_t>(tokenizer, "vocab");
+  m.end_of_text = get<std::int64_t>(tokenizer, "end_of_text");
+  m.train = side_from(at(json, "train"), m);
+  m.validation = side_from(at(json, "validation"), m);
   if (!m.complete) {
-    const Json& p = json.at("position");
-    m.position = {p.at("file").get<std::int64_t>(), p.at("offset").get<std::int64_t>(),
-                  p.at("line").get<std::int64_t>(), p.at("document").get<std::int64_t>()};
+    const Json& p = at(json, "position");
+    m.position = {get<std::int64_t>(p, "file"), get<std::int64_t>(p, "offset"), get<std::int64_t>(p, "line"),
+                  get<std::int64_t>(p, "document")};
     if (m.position.file < 0 || m.position.offset < 0) fail("its position is below 0");
   }
   return m;
@@ -124,10 +147,9 @@ std::optional<CorpusManifest> read_manifest(const std::string& folder) {
   const std::string text = read_file(path, kMaxManifestBytes);
   try {
     return parse(text);
-  } catch (const nlohmann::json::exception& e) {
-    fail("'{}' is no manifest of token shards: {}", path, e.what());
   } catch (const Error& e) {
-    fail("'{}' is no manifest of token shards: {}", path, e.what());
+    fail("'{}' is no manifest of token shards: {}; bring back a sound copy, or tokenize into a new folder", path,
+         e.what());
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/json_error.hpp"
 
 namespace mylos::data {
 namespace {
@@ -139,6 +140,7 @@ void DocumentReader::parse_line(std::string_view line) {
   const std::string& path = files_[std::size_t(position_.file)];
   const std::int64_t number = position_.line + 1;
   auto json = nlohmann::json::parse(line, nullptr, false);
+  if (json.is_discarded()) fail("{}:{}: {}; mend the line or take it out", path, number, why_not_json(line));
   check(json.is_object(), "{}:{}: not a JSON object", path, number);
   const auto text = json.find(field_);
   check(text != json.end() && text->is_string(), "{}:{}: no text under \"{}\"; name the field with --jsonl-field", path,

@@ -96,9 +96,19 @@ TEST(InspectCorpus, ErrorsForOtherFolders) {
   write_bytes(corpus / "manifest.json", manifest.dump());
   EXPECT_HAS(error_of([&] { inspect_corpus(corpus.out); }), "its tokenizer is '../../pipe'");
   EXPECT_HAS(error_of([&] { inspect_corpus(corpus.folder.path()); }), "was not made by `mylos tokenize`");
-  for (const char* content : {"", "[]", "{}", R"({"format": "mylos-corpus", "version": 2})"}) {
+  for (const auto& [content, why] :
+       std::map<std::string, std::string>{{"", "it is not JSON (byte 1: unexpected end of input"},
+                                          {"{\"format\": ", "it is not JSON (byte 12: unexpected end of input"},
+                                          {"[]", "its \"format\" is missing"},
+                                          {"{}", "its \"format\" is missing"},
+                                          {R"({"format": "mylos-corpus", "version": 2})", "its version is not known"},
+                                          {R"({"format": "mylos-corpus", "version": 1, "complete": 3})",
+                                           "its \"complete\" is of another type than it has to be (number)"}}) {
     write_bytes(corpus / "manifest.json", content);
-    EXPECT_HAS(error_of([&] { inspect_corpus(corpus.out); }), "is no manifest");
+    const std::string error = error_of([&] { inspect_corpus(corpus.out); });
+    EXPECT_HAS(error, "manifest.json' is no manifest of token shards: " + why);
+    EXPECT_HAS(error, "tokenize into a new folder");
+    EXPECT_EQ(error.find("json.exception"), std::string::npos) << error;
   }
 }
 

@@ -160,7 +160,10 @@ TEST(Documents, FaultsAreNamedWithTheirPlace) {
     EXPECT_HAS(message("a.txt", std::string(at, 'x') + "\xff tail"), fmt::format("a.txt: byte {} is not UTF-8", at));
   EXPECT_HAS(message("a.txt", "cut \xc3"), "byte 4 ");
   EXPECT_HAS(message("a.jsonl", "{\"text\": \"ok\"}\n\n[]\n"), "a.jsonl:3: not a JSON object");
-  EXPECT_HAS(message("a.jsonl", "{\"text\": \"\\ud800\"}"), "a.jsonl:1: not a JSON object");
+  // Half of a pair has no UTF-8.
+  EXPECT_HAS(message("a.jsonl", "{\"text\": \"\\ud800\"}"), "a.jsonl:1: not JSON (byte 17: invalid string: surrogate");
+  EXPECT_HAS(message("a.jsonl", "\n{\"text\": \"\xff\"}"),
+             "a.jsonl:2: not JSON (byte 11: invalid string: ill-formed UTF-8");
   EXPECT_HAS(message("a.jsonl", std::string(100'000, '[')), "a.jsonl:1");
   for (const std::string& good : {std::string("\xc3\xa9"), std::string(1 << 18, 'x') + "\xf0\x9f\x8c\xbe",
                                   std::string((1 << 18) - 2, 'x') + "\xf0\x9f\x8c\xbe!"}) {
