@@ -102,11 +102,17 @@ pid_t start(const std::vector<std::string>& argv, const std::array<int, 3>& stre
   return child;
 }
 
-void wait_for(pid_t child, const std::string& name, const MemoryFile& errors) {
+void wait_for(pid_t child, const std::vector<std::string>& argv, const MemoryFile& errors) {
+  const std::string name = name_of_program(argv);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) check(errno == EINTR, "lost sight of {}: {}", name, std::strerror(errno));
   check(!WIFSIGNALED(status), "{} was ended by signal {}", name, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-  check(WEXITSTATUS(status) == 0, "{}: {}", name, last_line(errors.read()));
+  if (WEXITSTATUS(status) == 0) return;
+  std::string why = last_line(errors.read());
+  if (why.empty())
+    why = fmt::format("'{}' ended with status {} and said nothing{}", argv.front(), WEXITSTATUS(status),
+                      name.ends_with(".py") ? "; is it a Python? MYLOS_PYTHON names another" : "");
+  fail("{}: {}", name, why);
 }
 
 std::vector<std::string> command_of_tool(const std::vector<std::string>& arguments) {
@@ -125,7 +131,7 @@ std::vector<std::string> command_of_script(const std::string& name) {
 std::string run_program(const std::vector<std::string>& argv, std::string_view input) {
   MemoryFile in("stdin"), out("stdout"), errors("stderr");
   in.write(input);
-  wait_for(start(argv, {in.descriptor(), out.descriptor(), errors.descriptor()}), name_of_program(argv), errors);
+  wait_for(start(argv, {in.descriptor(), out.descriptor(), errors.descriptor()}), argv, errors);
   return out.read();
 }
 
@@ -135,21 +141,20 @@ std::string run_tokenizer_tool(const std::vector<std::string>& arguments, std::s
 
 struct TokenizerProcess::State {
   MemoryFile errors{"stderr"};
-  std::string name;
+  std::vector<std::string> argv;
   pid_t child = 0;
   int socket = -1;
 };
 
 TokenizerProcess::TokenizerProcess(const std::vector<std::string>& arguments) : state_(std::make_unique<State>()) {
-  const std::vector<std::string> argv = command_of_tool(arguments);
-  state_->name = name_of_program(argv);
+  state_->argv = command_of_tool(arguments);
   // A socket and not pipes: writing to one whose reader has gone is an error here, and no SIGPIPE.
   int ends[2];
   const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
   check(made, "cannot make a socket: {}", std::strerror(errno));
   state_->socket = ends[0];
   try {
-    state_->child = start(argv, {ends[1], ends[1], state_->errors.descriptor()});
+    state_->child = start(state_->argv, {ends[1], ends[1], state_->errors.descriptor()});
   } catch (...) {
     ::close(ends[0]);
     ::close(ends[1]);
@@ -168,8 +173,8 @@ TokenizerProcess::~TokenizerProcess() {
 
 void TokenizerProcess::fail_as_it_did() {
   ::shutdown(state_->socket, SHUT_RDWR);
-  if (state_->child != 0) wait_for(std::exchange(state_->child, 0), state_->name, state_->errors);
-  fail("{} ended before its work was done", state_->name);
+  if (state_->child != 0) wait_for(std::exchange(state_->child, 0), state_->argv, state_->errors);
+  fail("{} ended before its work was done", name_of_program(state_->argv));
 }
 
 void TokenizerProcess::send(std::string_view bytes) {
@@ -193,7 +198,7 @@ void TokenizerProcess::receive(void* out, std::size_t count) {
 
 void TokenizerProcess::finish() {
   ::shutdown(state_->socket, SHUT_WR);
-  wait_for(std::exchange(state_->child, 0), state_->name, state_->errors);
+  wait_for(std::exchange(state_->child, 0), state_->argv, state_->errors);
 }
 
 }  // namespace mylos::data

@@ -88,6 +88,8 @@ TEST(RunProgram, PassesArgumentsAndStreamsAsTheyAre) {
              }),
              "the reason");
   EXPECT_HAS(error_of([] { run_program({"sh", "-c", "kill -9 $$"}, ""); }), "signal 9");
+  EXPECT_HAS(error_of([] { run_program({"false"}, ""); }), "'false' ended with status 1 and said nothing");
+  EXPECT_HAS(error_of([] { run_program({"false", "tools/tokenizer.py"}, ""); }), "MYLOS_PYTHON names another");
 }
 
 }  // namespace
