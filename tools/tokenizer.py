@@ -141,7 +141,7 @@ def table_path(path):
     return (path[:-5] if path.endswith(".json") else path) + ".bytes.json"
 
 
-def write_table(path):
+def write_table(path, out=None):
     tokenizer = open_tokenizer(path)
     table = {"format": "mylos-token-bytes", "version": 1, "end_of_text": tokenizer.end_of_text}
     if tokenizer.dummy_prefix:
@@ -149,7 +149,7 @@ def write_table(path):
     if tokenizer.lossy:
         table["lossy"] = tokenizer.lossy
     table["tokens"] = [row.hex() for row in tokenizer.rows]
-    write_atomically(table_path(path), json.dumps(table) + "\n")
+    write_atomically(out or table_path(path), json.dumps(table) + "\n")
 
 
 class Table:
@@ -256,8 +256,9 @@ def parse_arguments():
     p = command("train", train)
     p.add_argument("--vocab", type=int, required=True)
     p.add_argument("--out", required=True, help="tokenizer.json to write")
-    p = command("table", lambda args: write_table(args.tokenizer))
+    p = command("table", lambda args: write_table(args.tokenizer, args.out))
     p.add_argument("tokenizer")
+    p.add_argument("--out", help="table to write, if not beside TOKENIZER")
     command("encode", encode, tokenizer=True)
     command("encode-prompt", encode_prompt, tokenizer=True)
     p = command("decode", decode, tokenizer=True)

@@ -16,7 +16,8 @@ int data_index(const DataIndexArguments& arguments) {
     const data::TokenFile file(path, format);
     std::int64_t end = arguments.end_token.value_or(-1);
     if (!arguments.end_token && file.sidecar()) end = file.sidecar()->end_of_text;
-    check(end >= 0, "'{}': its sidecar names no end_of_text; say which token ends a document with --end-token", path);
+    check(end >= 0 || file.indexed(),
+          "'{}': its sidecar names no end_of_text; say which token ends a document with --end-token", path);
     check(size_of(file.dtype()) > 2 || end < 1 << 16,
           "'{}': --end-token {} is not below 65536, the bound of its u16 tokens", path, end);
     const std::int64_t documents = data::write_document_index(file, end, arguments.threads);

@@ -30,8 +30,9 @@ void copy_tokenizer(const std::string& from, const std::string& to) {
   check(fs::is_regular_file(from),
         "tokenizer '{}' is neither \"byte\", \"train:V\", nor a tokenizer.json or SentencePiece .model that exists",
         from);
+  run_tokenizer_tool(
+      {"table", from, "--out", token_bytes_path(to)});  // of the file that the user knows: it may be damaged
   if (!fs::exists(to) || !fs::equivalent(from, to)) fs::copy_file(from, to, fs::copy_options::overwrite_existing);
-  run_tokenizer_tool({"table", to});
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ std::string prepare_tokenizer(const TokenizeOptions& options, bool going_on, Cor
   manifest.vocab = tokenizer->vocab();
   manifest.end_of_text = tokenizer->end_of_text();
   manifest.lossy = tokenizer->lossy();
-  check(manifest.end_of_text >= 0, "'{}' has no token that ends a text", name);
+  check(manifest.end_of_text >= 0, "'{}' has no token that ends a text", given);
   check(manifest.lossy.empty() || options.allow_lossy,
         "tokenizer '{}' does not give back every text: {}. Choose another, or take it as it is with --allow-lossy",
         given, manifest.lossy);

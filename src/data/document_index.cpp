@@ -82,7 +82,7 @@ std::optional<DocumentIndex> read_document_index(const TokenFile& file) {
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   DocumentIndex index;
   {
-    const MappedFile map(path);
+    const MappedFile map(path, "index of documents");
     index = parse_document_index(map.bytes(), path);
   }
   check(index.width == size_of(file.dtype()) && index.tokens == file.size() && index.bytes == file.bytes(),
@@ -130,7 +130,8 @@ DocumentIndex make_document_index(const TokenFile& file, std::int64_t end_token,
 }
 
 std::int64_t write_document_index(const TokenFile& file, std::int64_t end_token, int threads) {
-  check(!file.indexed(), "'{}' has an index of its own", file.path());
+  check(!file.indexed(), "'{}' is a Megatron data set, whose .idx says where documents end: train on it as it is",
+        file.path());
   check(end_token >= 0 && end_token < std::int64_t(1) << 31, "'{}': end token {}; it must be from 0 to 2^31 - 1",
         file.path(), end_token);
   const DocumentIndex index = make_document_index(file, end_token, threads);

@@ -23,6 +23,7 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
   check(options.first >= 0 && options.show >= 0, "an excerpt of {} tokens from {}; both must be at least 0",
         options.show, options.first);
   const TokenFile file(path, options.format);
+  check(options.first < file.size(), "--first {}: '{}' holds {} tokens", options.first, path, file.size());
   TokenFileReport r;
   r.path = path;
   r.container = file.container();
@@ -61,7 +62,7 @@ TokenFileReport inspect(const std::string& path, const InspectOptions& options) 
     r.problems.push_back(fmt::format("it holds {} {}, the sidecar says {} documents", r.documents,
                                      documents.stated() ? "documents" : "end tokens", stated.documents));
 
-  const std::int64_t first = std::min(options.first, file.size());
+  const std::int64_t first = options.first;
   r.excerpt.resize(std::size_t(std::min(options.show, file.size() - first)));
   file.read(first, std::int64_t(r.excerpt.size()), kAnyToken, r.excerpt.data());
   const std::string tokenizer = options.tokenizer.empty() ? tokenizer_of(file) : options.tokenizer;

@@ -14,16 +14,16 @@
 
 namespace mylos::data {
 
-MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+MappedFile::MappedFile(std::string path, const char* what) : path_(std::move(path)), what_(what) {
   try {
     // Without O_NONBLOCK a pipe would be waited for.
     file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    check(file_ >= 0, "cannot open token file '{}': {}", path_, std::strerror(errno));
+    check(file_ >= 0, "cannot open {} '{}': {}", what_, path_, std::strerror(errno));
     struct stat info {};
     const bool asked = ::fstat(file_, &info) == 0;
     check(asked, "cannot ask for the size of '{}': {}", path_, std::strerror(errno));
     check(S_ISREG(info.st_mode), "'{}' is not a file", path_);
-    check(info.st_size > 0, "token file '{}' is empty", path_);
+    check(info.st_size > 0, "{} '{}' is empty; make it again, or remove it", what_, path_);
     void* map = ::mmap(nullptr, std::size_t(info.st_size), PROT_READ, MAP_SHARED, file_, 0);
     check(map != MAP_FAILED, "cannot map '{}' ({} bytes): {}", path_, info.st_size, std::strerror(errno));
     map_ = static_cast<const std::byte*>(map);
@@ -42,6 +42,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this == &other) return *this;
   close();
   path_ = std::move(other.path_);
+  what_ = other.what_;
   file_ = std::exchange(other.file_, -1);
   map_ = std::exchange(other.map_, nullptr);
   size_ = std::exchange(other.size_, 0);
@@ -59,8 +60,8 @@ void MappedFile::close() noexcept {
 void MappedFile::check_whole() const {
   struct stat info {};
   // Asked before each read: the text of an error is looked up only for one.
-  if (::fstat(file_, &info) != 0) fail("token file '{}' can no longer be reached: {}", path_, std::strerror(errno));
-  check(info.st_size >= size_, "token file '{}' was cut while in use: {} bytes, {} when it was opened", path_,
+  if (::fstat(file_, &info) != 0) fail("{} '{}' can no longer be reached: {}", what_, path_, std::strerror(errno));
+  check(info.st_size >= size_, "{} '{}' was cut while in use: {} bytes, {} when it was opened", what_, path_,
         info.st_size, size_);
 }
 

@@ -16,8 +16,8 @@ namespace mylos::data {
 
 class MappedFile {
  public:
-  MappedFile() = default;  // none
-  explicit MappedFile(std::string path);
+  MappedFile() = default;                                                  // none
+  explicit MappedFile(std::string path, const char* what = "token file");  // what it is, for messages
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -33,6 +33,7 @@ class MappedFile {
   void close() noexcept;
 
   std::string path_;
+  const char* what_ = "";
   int file_ = -1;
   const std::byte* map_ = nullptr;
   std::int64_t size_ = 0;

@@ -83,7 +83,8 @@ TokenFile::TokenFile(std::string path, const TokenFormat& declared) : path_(std:
   const std::optional<DType> dtype = declared.dtype;
   check(!dtype || *dtype == DType::u16 || *dtype == DType::u32, "'{}': tokens are u16 or u32, not {}", path_,
         name_of(dtype.value_or(DType::u16)));
-  check(!path_.ends_with(".idx"), "'{}' is an index; name the .bin beside it, which holds the tokens", path_);
+  check(!path_.ends_with(".idx"),
+        "'{}' is the index of a Megatron data set; name the .bin beside it, which holds the tokens", path_);
   data_ = MappedFile(path_);
   sidecar_ = read_sidecar(path_);
   check(!dtype || !sidecar_ || *dtype == sidecar_->dtype, "'{}' is stated to be {}, but its sidecar says {}", path_,
@@ -105,7 +106,7 @@ TokenFile::TokenFile(std::string path, const TokenFormat& declared) : path_(std:
       break;
     case Container::megatron: {
       const std::string path_of_index = megatron_index_path(path_);
-      index_ = MappedFile(path_of_index);
+      index_ = MappedFile(path_of_index, "Megatron index");
       const MegatronIndex index = parse_megatron_index(index_.bytes(), data_.size(), path_of_index);
       layout_ = index.layout;
       documents_ = index.documents;

@@ -160,7 +160,10 @@ TEST_F(CommandLine, FilesThatAreNotWhatTheyShouldBe) {
   expect_error({"data", "inspect", write("odd.bin", "abc")}, 1, "odd.bin");
   expect_error({"data", "inspect", file("none.bin"), "--dtype", "u16"}, 1, "none.bin");
   expect_error({"data", "inspect", write("x.npy", "\x93NUMPY")}, 1, "x.npy");
-  expect_error({"data", "inspect", write("y.bin", "abcd"), "--dtype", "f32"}, 2, "f32");
+  expect_error({"data", "inspect", write("y.bin", "abcd"), "--dtype", "f32"}, 2, "tokens are u16 or u32");
+  expect_error({"data", "inspect", file("y.bin"), "--dtype", "u17"}, 2, "--dtype is 'u17'; tokens are u16 or u32");
+  expect_error({"data", "inspect", file("y.bin"), "--dtype", "u16", "--first", "2"}, 1,
+               file("y.bin") + "' holds 2 tokens");
   expect_error({"tokenize", file("none.txt"), "--out", file("o")}, 1, "none.txt");
 }
 
@@ -360,7 +363,7 @@ TEST_F(CommandLine, TokenizeSaysWhatIsWrongWithItsFolderAndText) {
   for (const char* content : {"[model]\ndim = 3\n", "[]"})
     expect_error({"tokenize", file("a.txt"), "--out", file("t"), "--validation-fraction", "0", "--tokenizer",
                   write("wrong.json", content)},
-                 1, "is no tokenizer.json");
+                 1, file("wrong.json") + "' is no tokenizer.json");
   const Outcome o = run(
       {"tokenize", file("a.txt"), file("b.txt"), "--out", file("o"), "--skip-invalid", "--validation-fraction", "0"});
   EXPECT_EQ(o.code, 0) << o.err;
@@ -421,6 +424,19 @@ TEST_F(CommandLine, DataIndexAndPlan) {
     EXPECT_NE(o.out.find(part), std::string::npos) << o.out;
   write("a.bin", tokens + tokens);
   expect_error({"data", "plan", file("mix.toml")}, 1, "a.bin.documents' was made of a file of 600 bytes");
+  write("a.bin.documents", "");
+  expect_error({"data", "plan", file("mix.toml")}, 1, "index of documents '" + path + ".documents' is empty");
+}
+
+TEST_F(CommandLine, AMegatronDataSetNeedsNoIndex) {
+  const auto number = [](std::int64_t value, std::size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(&value), bytes);
+  };
+  const std::string tokens = write("m.bin", std::string("\1\0\2\0\3\0", 6));
+  write("m.idx", std::string("MMIDIDX\0\0", 9) + number(1, 8) + number(8, 1) + number(1, 8) + number(2, 8) +
+                     number(3, 4) + number(0, 8) + number(0, 8) + number(1, 8));
+  expect_error({"data", "index", tokens}, 1, tokens + "' is a Megatron data set, whose .idx says where");
+  expect_error({"data", "index", file("m.idx")}, 1, "is the index of a Megatron data set; name the .bin");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(Inspect, CountsAndShows) {
   EXPECT_EQ(r.excerpt, (std::vector<std::int32_t>{'i', 'l', 'l'}));
   EXPECT_EQ(r.excerpt_text, "ill");
   EXPECT_TRUE(r.problems.empty());
-  EXPECT_TRUE(inspect(path, {.first = 100}).excerpt.empty());
+  EXPECT_HAS(error_of([&] { inspect(path, {.first = 7}); }), "--first 7: '" + path + "' holds 7 tokens");
   const auto json = nlohmann::json::parse(to_json(r));
   EXPECT_EQ(json.at("tokens"), 7);
   EXPECT_EQ(json.at("sidecar").at("vocab"), 257);
