@@ -40,8 +40,6 @@ std::string compare(const DiffOptions& options) {
   const Side a = read_side(options.a), b = read_side(options.b);
   check(a.kind == b.kind, "'{}' is of kind '{}', '{}' of kind '{}'; a comparison needs two of one kind", a.path, a.kind,
         b.path, b.kind);
-  check(a.kind == "bench" || a.kind == "train", "bundles of kind '{}' cannot be compared; 'bench' and 'train' can",
-        a.kind);
   Json out = {{"kind", a.kind}, {"threshold", options.compare.threshold}, {"a", to_json(a)}, {"b", to_json(b)}};
   out["warnings"] = differences(a, b);
   if (a.kind == "bench")

@@ -91,6 +91,9 @@ Side read_side(const std::string& path) {
     const Reader file(name, Trust::isolated);
     const Attributes root = file.attributes("/");
     const std::string kind = text_of(root.at("kind"));
+    check(kind == "bench" || kind == "train",
+          "'{}' {}, which cannot be compared; bundles of kind 'bench' and 'train' can", name,
+          kind == "checkpoint" ? "holds weights" : fmt::format("is of kind '{}'", kind));
     check(side.kind.empty() || side.kind == kind, "'{}' is of kind '{}', others of the folder of kind '{}'", name, kind,
           side.kind);
     side.kind = kind;
