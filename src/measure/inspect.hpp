@@ -6,6 +6,7 @@
 // trusted.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Finding {
   std::string where;  // object in the file
   std::string what;
 };
-std::vector<Finding> validate(const std::string& path);
+// Throws Error when it is none that the program's readers take. Called in the child.
+using ConfigCheck = std::function<void(const std::string& toml)>;
+// weights_config: of files of weights, which are read by it; results are read without, and outlive keys that are gone.
+std::vector<Finding> validate(const std::string& path, const ConfigCheck& weights_config = {});
 
 }  // namespace mylos::measure

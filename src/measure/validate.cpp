@@ -96,7 +96,7 @@ class Check : Findings {
  public:
   explicit Check(const std::string& path) : file_(path, Trust::isolated) {}
 
-  std::vector<Finding> run() {
+  std::vector<Finding> run(const ConfigCheck& weights_config) {
     root();
     const std::string kind = text("/", "kind");
     for (const Rule& rule : kRules)
@@ -114,6 +114,8 @@ class Check : Findings {
     if (kind == "profile" && has_kernels(file_)) add(kernel_findings(file_));
     if (kind == "train" || kind == "peer")
       guarded("/samples/steps", [&] { add(train_findings(file_, kind, text("/", "status"))); });
+    if (kind == "checkpoint" && weights_config && file_.has_dataset("/config/toml"))
+      guarded("/config/toml", [&] { weights_config(file_.text("/config/toml")); });
     if (file_.has_dataset("/plan/json")) guarded("/plan/json", [&] { parsable("/plan/json"); });
     return std::move(list);
   }
@@ -220,11 +222,11 @@ class Check : Findings {
 
 }  // namespace
 
-std::vector<Finding> validate(const std::string& path) {
+std::vector<Finding> validate(const std::string& path, const ConfigCheck& weights_config) {
   try {
     const std::string answer = checkpoint::run_isolated(path, checkpoint::reading_limit_s(path), [&] {
       Json all = Json::array();
-      for (const Finding& f : Check(path).run())
+      for (const Finding& f : Check(path).run(weights_config))
         all.push_back({{"error", f.error}, {"where", f.where}, {"what", f.what}});
       return all.dump(-1, ' ', false, Json::error_handler_t::replace);
     });

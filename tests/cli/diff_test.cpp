@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/temporary_folder.hpp"
+#include "checkpoint/weights.hpp"
 #include "measure/sample_bench.hpp"
 #include "support/host_tensor.hpp"
 
@@ -72,6 +73,29 @@ TEST(DiffCommand, HostilePatternsAreAnswered) {
   s.bundle.finish();
   EXPECT_EQ(diff_of(a + " " + a + " --case '(((((a*)*)*)*)*)*$'").code, 0);
   EXPECT_EQ(diff_of(a + " " + a + " --case '(a|a)*b'").code, 2);
+}
+
+TEST(DiffCommand, WeightsAreSaidToBeWeights) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.weights.h5";
+  checkpoint::write_weights(path, {}, std::vector<const void*>(), {7, "[model]\n", {}});
+  const Outcome o = diff_of(path + " " + path);
+  EXPECT_EQ(o.code, 1);
+  EXPECT_CONTAINS(o.out,
+                  "run.weights.h5' holds weights, which cannot be compared; bundles of kind 'bench' and 'train' can");
+}
+
+// What `mylos generate` would refuse is not valid.
+TEST(ValidateCommand, TheConfigurationOfWeightsIsRead) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.weights.h5";
+  for (const bool good : {true, false}) {
+    checkpoint::write_weights(path, {}, std::vector<const void*>(),
+                              {7, good ? "[train]\nswiglu = \"apart\"\n" : "[train]\nswiglu = \"nonsense\"\n", {}});
+    const Outcome o = mylos("validate " + path);
+    EXPECT_EQ(o.code, good ? 0 : 1) << o.out;
+    EXPECT_CONTAINS(o.out, good ? "valid" : "error: /config/toml: its configuration:2: train.swiglu is 'nonsense'");
+  }
 }
 
 // A name may come from anybody's file.
