@@ -165,6 +165,8 @@ MedianInterval sample_interval(std::span<const double> in_order) {
   const double widen = std::sqrt(autocorrelation_time(in_order));
   r.low = r.median - widen * (r.median - r.low);
   r.high = r.median + widen * (r.high - r.median);
+  // Times that drift can have distances that reach below all times there are.
+  if (r.low < 0 && *std::min_element(in_order.begin(), in_order.end()) >= 0) r.low = 0;
   return r;
 }
 

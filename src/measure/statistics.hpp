@@ -21,7 +21,7 @@ double median_absolute_deviation(std::span<const double> values);
 // tau >= 1, of the values' ranks, so that single outliers do not count; 1 for fewer than 8 values.
 double autocorrelation_time(std::span<const double> in_order);
 
-// measure::median_interval with the distances of its ends from the median times sqrt(tau). Below 2,048 values it takes about 40 us a value: a
+// measure::median_interval with the distances of its ends from the median times sqrt(tau), of values none of which is below 0 cut off at 0. Below 2,048 values it takes about 40 us a value: a
 // stopping rule asks at growing numbers of samples, not after each.
 MedianInterval sample_interval(std::span<const double> in_order);
 // (high - low) / median of it; what a stopping rule compares with its target.

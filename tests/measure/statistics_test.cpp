@@ -176,6 +176,15 @@ TEST(Statistics, IntervalsHoldTheTruthAsOftenAsTheySay) {
   EXPECT_LT(plain, 0.88 * kTrials);
 }
 
+// A machine that gets slower and slower: the widened interval would begin at a time below 0.
+TEST(Statistics, IntervalsOfTimesHoldNoneBelowZero) {
+  std::vector<double> times(40);
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] = double(i + 1);
+  EXPECT_EQ(sample_interval(times).low, 0);
+  for (double& t : times) t -= 30;
+  EXPECT_LT(sample_interval(times).low, -30);
+}
+
 TEST(Statistics, ManyValuesNeedNoTableOfPairs) {
   std::mt19937_64 random(4);
   std::normal_distribution<double> normal(1, 0.01);

@@ -232,6 +232,7 @@ class Campaign(unittest.TestCase):
         median, low, high = sample_interval.bootstrap(values)
         self.assertTrue(100 <= low <= median <= high <= 106)
         self.assertEqual(sample_interval.bootstrap(values), (median, low, high))
+        self.assertEqual(sample_interval.figures([1.0 + i for i in range(40)])["median_low"], 0)  # they drift, and are times
         self.assertEqual(steady.window(12), (3, 12, True))
         self.assertEqual(steady.window(4), (0, 4, True))
 

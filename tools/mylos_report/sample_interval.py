@@ -1,7 +1,7 @@
 """What src/measure/statistics.cpp says of samples, for `bench` bundles that are not written by mylos: the same numbers, which `mylos validate` demands.
 
 Median, median absolute deviation, and the median's 95 % interval: a bootstrap with Philox as the source of chance, widened by the root of the
-autocorrelation time of the samples' ranks.
+autocorrelation time of the samples' ranks, and cut off at 0 when no sample is below.
 """
 
 import numpy as np
@@ -67,5 +67,8 @@ def figures(values):
     values = np.asarray(values, np.float64)
     median, low, high = bootstrap(values)
     widen = np.sqrt(autocorrelation_time(values))
-    return {"median": median, "mad": float(np.median(np.abs(values - median))), "median_low": median - widen * (median - low),
+    lower = median - widen * (median - low)
+    if values.min() >= 0:
+        lower = max(lower, 0.0)
+    return {"median": median, "mad": float(np.median(np.abs(values - median))), "median_low": lower,
             "median_high": median + widen * (high - median)}  # fmt: skip
