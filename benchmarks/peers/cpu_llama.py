@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -137,9 +138,18 @@ def main() -> None:
     if arguments.worker:
         torch_worker(shape, arguments.tokens, arguments.threads, arguments.worker == "compiled")
         return
+    for program, option, wanted in ((arguments.mylos, "--mylos", "the mylos of a build"), (arguments.python, "--python", "a Python with torch and numpy")):
+        if not shutil.which(program):
+            sys.exit(f"cpu_llama: '{program}' is no program that can be started; name {wanted} with {option}")
     if subprocess.run([arguments.python, "-c", "import numpy, torch"], stderr=subprocess.DEVNULL).returncode != 0:
         sys.exit(f"cpu_llama: '{arguments.python}' cannot import numpy and torch; name a Python that can with --python")
+    try:
+        compare(arguments, shape)
+    except RuntimeError as e:  # a contender's end
+        sys.exit(f"cpu_llama: {e}")
 
+
+def compare(arguments, shape: dict) -> None:
     import random
     from array import array
 

@@ -14,8 +14,10 @@ DEFAULTS = {"dim": 256, "layers": 4, "heads": 4, "kv_heads": 0, "head_size": 0, 
 
 
 def read_toml(path: pathlib.Path) -> dict:
-    with open(path, "rb") as file:
-        toml = tomllib.load(file)
+    try:
+        toml = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        sys.exit(f"{path}: {getattr(e, 'strerror', None) or e}")
     if "include" in toml:
         sys.exit(f"{path}: include is not followed here; give a configuration that holds its own [model]")
     return toml

@@ -49,6 +49,28 @@ def run():
     return out
 
 
+class CpuLlama(unittest.TestCase):
+    def test_what_cannot_be_started_or_read_is_one_line(self):
+        for option, value, why in (("--python", "no-such-python", "with --python"), ("--python", "false", "cannot import numpy and torch"),
+                                   ("--mylos", "no-such-mylos", "with --mylos"), ("--config", "none.toml", "No such file"),
+                                   ("--config", __file__, "components_test.py: ")):
+            given = {"--python": sys.executable, "--mylos": MYLOS} | {option: value}
+            done = subprocess.run([sys.executable, ROOT / "benchmarks/peers/cpu_llama.py", *(w for o in given.items() for w in o)],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(why, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_a_contender_that_fails_ends_it_in_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            python = pathlib.Path(folder) / "python"  # one that has torch, as far as it is asked
+            python.write_text('#!/bin/sh\n[ "$1" = -c ]\n')
+            python.chmod(0o755)
+            done = subprocess.run([sys.executable, ROOT / "benchmarks/peers/cpu_llama.py", "--python", python, "--mylos", "false"],
+                                  capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "cpu_llama: mylos failed with 1: \n"))
+
+
 class Components(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
