@@ -11,7 +11,7 @@ CPP = {".cpp", ".hpp", ".cu"}
 
 def files(suffixes: set[str], *folders: str) -> Iterator[pathlib.Path]:
     """Every file with one of the suffixes under the folders (all folders of the house, and the root's own files, when none is given)."""
-    found = [] if folders else [p for p in ROOT.iterdir() if p.is_file()]
+    found = [] if folders else [p for p in ROOT.iterdir() if p.is_file() and p.name != ".git"]  # a file in a worktree, not of the tree
     for folder in folders or FOLDERS:
         if (ROOT / folder).is_dir():
             found += (ROOT / folder).rglob("*")
