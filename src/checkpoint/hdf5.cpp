@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <cstring>
 
 #include "checkpoint/store.hpp"
 
@@ -35,9 +37,18 @@ struct Reasons {
   std::string inner, outer;
 };
 
+// What HDF5 says of a call to the system ends in numbers and addresses: "file write failed: time = ..., filename = '...', ..., errno = 28,
+// error message = 'No space left on device', buf = 0x55..., total write size = ...".
+std::string without_numbers(const std::string& text) {
+  constexpr std::string_view kErrno = "errno = ";
+  const std::size_t at = text.rfind(kErrno);
+  const int number = at == text.npos ? 0 : std::atoi(text.c_str() + at + kErrno.size());
+  return number == 0 ? text : fmt::format("{}: {}", text.substr(0, text.find_first_of(":,")), std::strerror(number));
+}
+
 herr_t note_reason(unsigned n, const H5E_error2_t* error, void* out) {
   auto& reasons = *static_cast<Reasons*>(out);
-  const std::string text = error->desc ? error->desc : "";
+  const std::string text = without_numbers(error->desc ? error->desc : "");
   if (n == 0) reasons.inner = text;
   reasons.outer = text;
   return 0;
