@@ -1,4 +1,7 @@
 // `mylos`: the command line, and nothing else.
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <iostream>
@@ -63,6 +66,12 @@ std::string wrong_command(const CLI::App& app, std::span<const std::string> argu
   return "unknown command '" + of + arguments[0] + "'" + (near.empty() ? all : "; did you mean '" + of + near + "'?");
 }
 
+// Of a pipe on stdout. `mylos train` ignores SIGPIPE: its lines are for people, who may have seen enough.
+bool reader_left() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("mylos pretrains Llama-class language models and keeps every measurement.", "mylos");
   app.require_subcommand(1);
@@ -90,10 +99,10 @@ int run(int argc, char** argv) {
   const int code = chosen.command();
   // A full disk shows only now; a pipe that was closed on purpose ends the process by SIGPIPE and never gets here.
   std::cout.flush();
-  const bool has_files = app.got_subcommand("train");  // lines for people may be lost, the run's files are what counts
-  if (!std::cout.good() && !has_files)
-    return report("not all of the output could be written; is the disk full?", cli::kFailed);
-  return code;
+  if (std::cout.good() || code != cli::kDone || reader_left()) return code;
+  return report(std::string("not all of the output could be written; is the disk full?") +
+                    (app.got_subcommand("train") ? " The run has ended, its files are whole" : ""),
+                cli::kFailed);
 }
 
 }  // namespace

@@ -318,7 +318,11 @@ TEST_F(CommandLine, FullDisksAreErrorsAndNoCrashes) {
   fs::remove(file("out"));
   fs::create_symlink("/dev/full", file("out"));
   expect_error({"config", config}, 1, "is the disk full?");
+  expect_error({"train", config}, 1, "is the disk full? The run has ended, its files are whole");
+  EXPECT_EQ(run({"validate", file("run.h5")}).code, 1) << "its own lines are lost";
   fs::remove(file("out"));
+  EXPECT_EQ(run({"validate", file("run.h5"), file("run.weights.h5")}).code, 0);
+  fs::remove(file("run.weights.h5"));
   // As a disk with room for so many bytes: the children inherit limit and ignored signal.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
