@@ -93,6 +93,12 @@ void HostBatch::end_row() {
   valid_tokens += labels_;
 }
 
+void HostBatch::write_empty_row(std::int64_t row) {
+  std::memset(tokens(row), 0, std::size_t(row_bytes_));
+  begin_row(row, 0);
+  end_row();
+}
+
 void HostBatch::count() {
   valid_tokens = 0;
   document_lengths.clear();

@@ -48,14 +48,16 @@ class HostBatch {
   // Rows without tokens or labels. Memory of an earlier use is used again; waits until the device has read it.
   void prepare(std::int64_t rows, std::int64_t sequence, DType dtype);
 
-  // Or rows are written one after the other, all S + 1 tokens of each by the caller; what count() counts is counted on the way, so without it:
+  // Or every row is written once, one after the other, all S + 1 tokens of each by the caller; what count() counts is counted on the way, so
+  // without it. Masks are 0 before, and only what differs is written: begin_row() is for rows of prepare_unwritten() alone.
   //   b.prepare_unwritten(rows, sequence, dtype);
-  //   for each row: b.begin_row(row, labelled);  b.begin_document(t);  ...  b.end_row();
+  //   for each row: b.begin_row(row, labelled);  b.begin_document(t);  ...  b.end_row();   or b.write_empty_row(row);
   void prepare_unwritten(std::int64_t rows, std::int64_t sequence, DType dtype);
   void begin_row(std::int64_t row,
                  std::int64_t labelled);  // tokens t < labelled, up to S, have labels where no document begins at t + 1
   void begin_document(std::int64_t t);    // 1 to S, none below the last
   void end_row();
+  void write_empty_row(std::int64_t row);  // no labels; its tokens are 0
 
   std::byte* tokens(std::int64_t row) { return tokens_ + row * row_bytes_; }  // S + 1 of dtype
   const std::byte* tokens(std::int64_t row) const { return tokens_ + row * row_bytes_; }

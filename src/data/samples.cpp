@@ -129,17 +129,20 @@ void make_evaluation_batch(const SampleSet& samples, const BatchLayout& layout, 
                            HostBatch& out) {
   check(b >= 0 && b < evaluation_batches(samples, layout, limit), "evaluation batch {} of {}", b,
         evaluation_batches(samples, layout, limit));
-  out.prepare(layout.batch, samples.options().sequence, samples.source().dtype());
+  out.prepare_unwritten(layout.batch, samples.options().sequence, samples.source().dtype());
   out.step = b;
   out.micro_batch = 0;
   const std::int64_t n = evaluated(samples, limit), first = (b * layout.ranks + layout.rank) * layout.batch;
   TokenReader reader(samples.source(), out.dtype);
-  for (std::int64_t row = 0; row < layout.batch && first + row < n; ++row) {
+  for (std::int64_t row = 0; row < layout.batch; ++row) {
+    if (first + row >= n) {
+      out.write_empty_row(row);
+      continue;
+    }
     samples.fill(out, row, first + row, reader);
     out.sources[std::size_t(row)] = 0;
     out.samples[std::size_t(row)] = first + row;
   }
-  out.count();
 }
 
 }  // namespace mylos::data

@@ -195,6 +195,38 @@ TEST_F(Layouts, EvaluationReadsEachSampleOnceAndIgnoresRowsPastTheEnd) {
   }
 }
 
+// Rows longer than a word of the masks, whole and packed: an evaluation's batch is what training makes of the same samples.
+TEST(Samples, EvaluationHasTheLabelsOfTraining) {
+  TemporaryFolder folder;
+  std::vector<std::uint16_t> tokens(2000);
+  std::mt19937_64 random(test_seed());
+  for (std::uint16_t& t : tokens) t = std::uint16_t(random() % 40);
+  write_tokens<std::uint16_t>(folder / "a.bin", tokens);
+  const TokenSource source({folder / "a.bin"}, {DType::u16}, 40);
+  for (const Packing packing : {Packing::concat, Packing::best_fit})
+    for (const std::int64_t s : {31, 32, 33, 64, 97}) {
+      const SampleSet samples(source, {s, false, 1, {7, false}, packing});
+      const std::int64_t rows = samples.count() + 2;  // two stay empty
+      HostBatch evaluated, trained;
+      make_evaluation_batch(samples, {rows, 1, 1, 0}, 0, 0, evaluated);
+      make_batch(samples, {samples.count(), 1, 1, 0}, 0, 0, trained);
+      EXPECT_EQ(evaluated.valid_tokens, trained.valid_tokens) << s;
+      const WidenedBatch got = widened(evaluated), want = widened(trained);
+      std::vector<std::int32_t> labels = want.labels, row_labels = trained.row_labels;
+      labels.resize(std::size_t(rows * s), -1);
+      row_labels.resize(std::size_t(rows), 0);
+      EXPECT_EQ(got.labels, labels) << s;
+      EXPECT_EQ(evaluated.row_labels, row_labels) << s;
+      EXPECT_TRUE(std::equal(want.tokens.begin(), want.tokens.end(), got.tokens.begin())) << s;
+      EXPECT_TRUE(std::all_of(got.tokens.begin() + std::ptrdiff_t(want.tokens.size()), got.tokens.end(),
+                              [](std::int32_t t) { return t == 0; }))
+          << s;
+      const std::vector<std::int32_t> lengths = evaluated.document_lengths;
+      evaluated.count();
+      EXPECT_EQ(evaluated.document_lengths, lengths) << s;
+    }
+}
+
 TEST(Samples, ImpossibleWishesAreErrors) {
   TemporaryFolder folder;
   write_tokens<std::uint16_t>(folder / "a.bin", {1, 2, 3, 4, 5});
