@@ -20,8 +20,8 @@ import torch
 COLD_BYTES = 512 << 20  # ten times the L2 of an H200
 WARM_UP_S = 0.25  # on a GPU
 WARM_UP_PART = 0.3  # of the budget, at most
-WARM_UP_RULE = ("batches of rounds until two medians in a row differ by less than 2 %, for at least 0.25 s on a GPU; at most 30 % of the "
-                "budget")
+WARM_UP_RULE = (f"batches of rounds until two medians in a row differ by less than 2 %, for at least {WARM_UP_S:g} s on a GPU; at most "
+                f"{100 * WARM_UP_PART:g} % of the budget")
 STOP_RULE = "95 % interval of the median below 1 % of it with 20 samples or more ('width'), or the budget"
 MOST_SAMPLES = 2000
 BATCH = 5  # samples queued at once
