@@ -1,4 +1,4 @@
-#include "data/write_lock.hpp"
+#include "base/write_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace mylos::data {
+namespace mylos {
 
 WriteLock::WriteLock(const std::string& path, const char* what)
     : descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
@@ -25,4 +25,4 @@ WriteLock::WriteLock(const std::string& path, const char* what)
 
 WriteLock::~WriteLock() { ::close(descriptor_); }
 
-}  // namespace mylos::data
+}  // namespace mylos

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mylos::data {
+namespace mylos {
 
 class WriteLock {
  public:
@@ -18,4 +18,4 @@ class WriteLock {
   int descriptor_ = -1;
 };
 
-}  // namespace mylos::data
+}  // namespace mylos

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/write_lock.hpp"
 #include "data/corpus_inputs.hpp"
 #include "data/corpus_manifest.hpp"
 #include "data/corpus_tokenizer.hpp"
@@ -18,7 +19,6 @@
 #include "data/python_tool.hpp"
 #include "data/shard_writer.hpp"
 #include "data/tokenizer.hpp"
-#include "data/write_lock.hpp"
 
 namespace mylos::data {
 namespace fs = std::filesystem;

@@ -28,9 +28,12 @@ JsonLog::JsonLog(const std::string& path, std::vector<std::string> sources, std:
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  out_.open(path, std::ios::trunc);
+  // Held before it is cut: another run may have begun it meanwhile.
+  out_.open(path, std::ios::app);
   check(out_.good(), "cannot write the log '{}'; set output.log to a place that can be written", path);
   lock_.emplace(path, kWork);
+  std::filesystem::resize_file(path, 0, error);
+  check(!error, "cannot empty the log '{}': {}", path, error.message());
 }
 
 void JsonLog::line(const std::string& json) {

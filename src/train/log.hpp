@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/write_lock.hpp"
+#include "base/write_lock.hpp"
 #include "measure/train_record.hpp"
 
 namespace mylos::train {
@@ -18,7 +18,7 @@ class JsonLog {
  public:
   static constexpr const char* kWork = "`mylos train`";  // that the file is held for
 
-  // Makes the folder; replaces the file, and holds it (data/write_lock.hpp). Names: of what samples call by number.
+  // Makes the folder; replaces the file, and holds it (base/write_lock.hpp). Names: of what samples call by number.
   JsonLog(const std::string& path, std::vector<std::string> sources, std::vector<std::string> validation_sets);
 
   void start(std::int64_t parameters, std::int64_t steps, const std::string& bundle);
@@ -32,7 +32,7 @@ class JsonLog {
   std::string path_;
   std::vector<std::string> sources_, validation_sets_;
   std::ofstream out_;
-  std::optional<data::WriteLock> lock_;
+  std::optional<WriteLock> lock_;
 };
 
 }  // namespace mylos::train

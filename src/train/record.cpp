@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/write_lock.hpp"
 #include "data/token_source.hpp"
-#include "data/write_lock.hpp"
 #include "kernels/matmul/tuning.hpp"
 #include "train/ledger.hpp"
 
@@ -98,7 +98,7 @@ void check_outputs(const Config& config) {
   const OutputConfig& output = config.output;
   // Files of a run that still goes on are not there to be replaced.
   std::error_code error;
-  if (std::filesystem::is_regular_file(output.log, error)) const data::WriteLock lock(output.log, JsonLog::kWork);
+  if (std::filesystem::is_regular_file(output.log, error)) const WriteLock lock(output.log, JsonLog::kWork);
   for (const std::string& path : {output.bundle, output.log}) check_output(config, path);
   // Weights of an earlier run are removed even when this one saves none.
   if (output.save_weights)

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/write_lock.hpp"
 #include "data/files.hpp"
 #include "data/texts.hpp"
 #include "data/tokenize.hpp"
 #include "data/tokenizer_files.hpp"
-#include "data/write_lock.hpp"
 #include "support/host_tensor.hpp"
 
 namespace mylos::data {
